@@ -2,18 +2,21 @@
 
 Most settings' names belong to several programs. A file without a broker's settings would confirm
 Kafka's defaults, which delete. So a file counts only if it says which broker it configures or where
-its logs lie, and if it is not the file of another program.
+its logs lie, and if it is not the file of another program. Values that come from a config provider
+(KIP-297, `ConfigTransformer`) are unknown: only the broker can ask it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 
 from winnow.errors import UsageError
-from winnow.policy.config_providers import from_providers
 
 OF_A_BROKER = ("node.id", "broker.id", "process.roles", "zookeeper.connect", "log.dir", "log.dirs")
 """A broker's file has at least one of these."""
+_REFERENCE = re.compile(r"\$\{([^}]*?):(?:[^}]*?:)?[^}]*?\}")
+_PROVIDERS = "config.providers"
 _ALSO_OF_OLD_CLIENTS = "zookeeper.connect"
 _CLIENTS = "bootstrap.servers"
 
@@ -89,3 +92,23 @@ def _looks_like(keys: Collection[str]) -> str | None:
 
 def _words(what: str, keys: Iterable[str]) -> str:
     return f"{what}: {', '.join([*keys][:_MOST_KEYS])}"
+
+
+def from_providers(own: Mapping[str, str]) -> frozenset[str]:
+    """Return the keys whose values refer to a provider. Without its name in `config.providers` a
+    broker takes the text as it is. `own`: all keys and values of the file.
+    """
+    names = {name.strip() for name in own.get(_PROVIDERS, "").split(",")} - {""}
+    return frozenset(
+        key for key, value in own.items() if names.intersection(_REFERENCE.findall(value))
+    )
+
+
+def not_asked(key: str, value: str, *, where: str) -> UsageError:
+    """Return why a value is unknown. `value`: the reference, which is no secret."""
+    return UsageError(
+        f"{key} comes from a config provider, which Winnow does not ask",
+        found=value,
+        where=where,
+        hint="Give a copy of the file with the value in its place, or --set.",
+    )

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 
 from winnow.errors import UsageError
 from winnow.policy.config import BY_BROKER_NAME, BY_TOPIC_NAME
-from winnow.policy.config_providers import from_providers, not_asked
 from winnow.policy.describe import Entry
 from winnow.policy.keys import Ignored, Wrong, parse_broker_value, unknown_key, unless_wrong
-from winnow.policy.other_properties import check_is_of_a_broker
+from winnow.policy.other_properties import check_is_of_a_broker, from_providers, not_asked
 
 KRAFT = "KRaft"
 ZOOKEEPER = "ZooKeeper"

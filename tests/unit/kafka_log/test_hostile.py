@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from winnow.wire.batch import HEADER_V2_SIZE, Codec
 from winnow.wire.plain import Record
 
 TOPIC = "t" * 240
+OWN_PATHS = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 PEAK = """
 import resource, sys
 from pathlib import Path
@@ -60,7 +62,9 @@ def test_batch_of_many_records_takes_little_memory(tmp_path: Path) -> None:
     """All columns of a record of 9 bytes take about 500: the topic's name alone 240."""
     count = 400_000
     directory = make_partition(tmp_path / f"{TOPIC}-0", {0: [smallest(count)]})
-    told = subprocess.check_output([sys.executable, "-c", PEAK, str(directory)], text=True)
+    told = subprocess.check_output(
+        [sys.executable, "-c", PEAK, str(directory)], env=OWN_PATHS, text=True
+    )
     grown, found = map(int, told.split())
     assert found == count
     assert grown < 120
@@ -108,7 +112,9 @@ def test_many_bombs_are_read_one_after_the_other(tmp_path: Path) -> None:
     assert len(one) < 500
     log = b"".join(struct.pack(">q", offset) + one[8:] for offset in range(20))
     directory = make_partition(tmp_path / "t-0", {0: [log]})
-    told = subprocess.check_output([sys.executable, "-c", PEAK, str(directory)], text=True)
+    told = subprocess.check_output(
+        [sys.executable, "-c", PEAK, str(directory)], env=OWN_PATHS, text=True
+    )
     grown, found = map(int, told.split())
     assert found == 20
     assert grown < 80

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 import subprocess
@@ -25,6 +26,7 @@ from tests.unit.logdir.metadata_logs import (
 from tests.unit.wire.metadata_values import begin, config, framed, partition, replicas_of, topic
 from winnow.errors import CorruptLogError
 from winnow.logdir import metadata_image
+from winnow.policy.sources import Settings
 from winnow.start.metadata_log import start_of_metadata_log
 from winnow.start.values import Fate
 from winnow.storage.local import LocalStorage
@@ -36,6 +38,7 @@ PRODUCER_IDS = 15
 LARGE = framed(PRODUCER_IDS, bytes(15 * MIB))
 """A record of a kind that says nothing about topics or settings."""
 
+OWN_PATHS = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 PEAK = """
 import resource, sys
 from pathlib import Path
@@ -66,7 +69,7 @@ def test_115_kb_of_compressed_batches_take_little_memory(tmp_path: Path) -> None
     log_file = segment(tmp_path, 0, control(0, LEADER_CHANGE), *repeated(one, 200))
     assert log_file.stat().st_size < 115_000
     command = [sys.executable, "-c", PEAK, str(tmp_path)]
-    grown, message = subprocess.check_output(command, text=True).split(maxsplit=1)
+    grown, message = subprocess.check_output(command, env=OWN_PATHS, text=True).split(maxsplit=1)
     assert int(grown) < 160
     assert "the compressed batches of a metadata log are too large" in message
     assert "at most 67108864 decompressed bytes in all" in message
@@ -79,7 +82,9 @@ def test_start_of_a_broker_on_such_a_log_is_not_predicted(tmp_path: Path) -> Non
     directory.mkdir()
     large = batch(1, LARGE, codec=Codec.ZSTD)
     segment(directory, 0, control(0, LEADER_CHANGE), *repeated(large, 5))
-    found = start_of_metadata_log(LocalStorage(), str(tmp_path), node_id=1, now=0)
+    found = start_of_metadata_log(
+        LocalStorage(), str(tmp_path), node_id=1, server=None, kafka=Settings().kafka, now=0
+    )
     assert found.fate is Fate.UNKNOWN
     assert "compressed batches of a metadata log are too large" in found.reason
 

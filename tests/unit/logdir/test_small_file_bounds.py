@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -23,6 +24,7 @@ from winnow.storage.local import LocalStorage
 STORAGE = LocalStorage()
 MIB = 2**20
 
+OWN_PATHS = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 PEAK = """
 import resource, sys
 from winnow.cli import inspect, text
@@ -54,7 +56,9 @@ def epochs(size: int) -> bytes:
 
 def grown(path: Path) -> tuple[int, int]:
     """Return by how many MiB the memory grows to describe a file, and the number of its lines."""
-    told = subprocess.check_output([sys.executable, "-c", PEAK, str(path)], text=True)
+    told = subprocess.check_output(
+        [sys.executable, "-c", PEAK, str(path)], env=OWN_PATHS, text=True
+    )
     memory, lines = map(int, told.split())
     return memory, lines
 

@@ -138,8 +138,8 @@ LESSONS: Mapping[str, Lesson] = {
         {
             0: "no partition is in trouble",
             **_FAILED,
-            3: "some partitions can't be cleaned in their current state, or it is not certain that "
-            "a broker starts without harm",
+            3: "some partitions can't be cleaned in their current state, or a start of the broker "
+            "does harm",
             **_IN_USE,
             6: "the disk is full, and nothing can be freed there",
         },

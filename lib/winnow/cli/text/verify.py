@@ -30,11 +30,10 @@ def page(result: SweepResult, width: int) -> Iterator[Line]:
     if result.findings:
         yield from _table(result.findings, width, several=result.log_dirs > 1)
         yield from section("What it means", _meanings(result.findings))
-        yield ""
-    yield from harmful_starts(result.starts, title="Do not start the broker now")
     unknown = [start for start in result.starts if not start.is_safe and not start.is_harmful]
+    yield from harmful_starts(result.starts, title="Do not start the broker now")
     yield from start_section(unknown)
-    if result.harmful_starts or unknown:
+    if result.findings or result.harmful_starts or unknown:
         yield ""
     checked = result.checked
     yield (

@@ -235,5 +235,5 @@ class Diagnosis:
         """
         if not self.gains and any(disk.is_full for disk in self.disks):
             return NoSpaceError.exit_code
-        harm = any(not start.is_safe for start in self.starts)
+        harm = any(start.is_harmful for start in self.starts)
         return CorruptLogError.exit_code if self.troubles or self.strangers or harm else 0
