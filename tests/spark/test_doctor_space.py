@@ -17,6 +17,7 @@ from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
 from tests.session import verbs_use
 from tests.spark.runs import NOW
 from winnow.cli.main import run as run_command
+from winnow.logdir.metadata import METADATA_DIR
 from winnow.logdir.names import CLEAN_SHUTDOWN, INDEX, LOG, TIMEINDEX
 from winnow.storage.places import Places
 from winnow.verbs.doctor.disk_use import disk_use
@@ -174,7 +175,8 @@ def test_full_disk_of_preallocated_indexes_is_named_and_freed_by_the_printed_com
     tmp_path: Path, command: Command
 ) -> None:
     with disk_or_skip(tmp_path / "disk", mib=32) as disk:
-        log_dir = copy_log_dir("clean", disk / "logs", only=["c-none-0", "t-closed-0"])
+        only = ["c-none-0", "t-closed-0", METADATA_DIR]
+        log_dir = copy_log_dir("clean", disk / "logs", only=only)
         (log_dir / CLEAN_SHUTDOWN).unlink()
         for name in ("c-none-0", "t-closed-0"):
             active = max((log_dir / name).glob(f"*{LOG}"))
