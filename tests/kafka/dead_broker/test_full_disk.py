@@ -51,6 +51,7 @@ VARIANTS = {
 SLOW = {
     "compacted",
     "compacted, a little free",
+    "two log directories",
     "delete, fresh recovery points",
     "all, fresh recovery points",
 }
