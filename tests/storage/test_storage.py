@@ -65,10 +65,10 @@ def test_created_file_is_complete_and_exists_once(root: str) -> None:
 
 def test_file_that_is_too_large_for_its_kind_is_not_read_whole(root: str) -> None:
     path = f"{root}/partition.metadata"
-    STORAGE.create(path, bytes(2**20 + 1))
-    with pytest.raises(CorruptLogError, match=f"at most {2**20} bytes, found {2**20 + 1} bytes"):
+    STORAGE.create(path, bytes(2**13 + 1))
+    with pytest.raises(CorruptLogError, match=f"at most {2**13} bytes, found {2**13 + 1} bytes"):
         STORAGE.read_bytes(path)
-    assert STORAGE.read_range(path, 2**20, 5) == bytes(1)
+    assert STORAGE.read_range(path, 2**13, 5) == bytes(1)
 
 
 def test_only_one_of_several_concurrent_creators_succeeds(root: str) -> None:

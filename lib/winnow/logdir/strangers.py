@@ -111,7 +111,12 @@ def why_in_doubt(error: WinnowError | OSError, path: str) -> UsageError:
     """Return the reason as an error that can be kept."""
     if isinstance(error, WinnowError):
         return error.like(UsageError)
-    return UsageError("a log directory can't be read", found=error.strerror, where=path)
+    return UsageError(
+        "a log directory can't be read",
+        expected="a directory that this user may list and read",
+        found=error.strerror,
+        where=path,
+    )
 
 
 def meta_of_others(metas: Sequence[MetaProperties]) -> MetaProperties:

@@ -133,7 +133,9 @@ def survey_log_dirs(
     looked = [(path, _looked_at(storage, path)) for path in canonical_paths(storage, log_dirs)]
     readable = [found for _, found in looked if isinstance(found, LogDir)]
     if not readable:
-        raise next(why_in_doubt(why, path) for path, why in looked if not isinstance(why, LogDir))
+        path, why = next((path, why) for path, why in looked if not isinstance(why, LogDir))
+        # That a server can't be reached is no mistake of the command.
+        raise why if isinstance(why, OSError) and is_remote(path) else why_in_doubt(why, path)
     sound = [log_dir for log_dir in readable if not log_dir.meta.is_anonymous] or readable
     cluster = cluster_of([log_dir.meta for log_dir in sound], to_change=to_change)
     alike = [one for one in sound if one.meta.cluster_id in {cluster, None}]

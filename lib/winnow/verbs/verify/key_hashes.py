@@ -85,7 +85,11 @@ def check_key_hashes(
     sound = [home.directory for home in wanted if home.problem is None]
     doubled = [str(home.problem) for home in wanted if home.problem is not None]
     if doubled and not sound:
-        raise UsageError("no partition of the topics to search can be read", found=doubled[0])
+        raise UsageError(
+            "no partition of the topics to search can be read",
+            expected="each partition in one log directory",
+            found=doubled[0],
+        )
     records = every_record(spark, globs, sound if doubled else log_dirs)
     is_erased = arrow_udf(_matcher(erased), "boolean")  # type: ignore[call-overload]
     name = f"reading all records of {counted(len(erased.topics), 'topic')}"
