@@ -232,6 +232,7 @@ def find_log_dirs(
     """
     found: list[str] = []
     others: list[tuple[str, UsageError]] = []
+    unreachable: OSError | None = None
     for path in canonical_paths(storage, paths):
         try:
             if not storage.exists(f"{path}/{META_PROPERTIES}"):
@@ -241,8 +242,10 @@ def find_log_dirs(
             others.append((path, error))
         except OSError as error:
             others.append((path, why_in_doubt(error, path)))
+            unreachable = error if is_remote(path) else None
     if not found:
-        raise others[0][1]
+        # That a server can't be reached is no mistake of the command.
+        raise unreachable or others[0][1]
     return tuple(found), tuple(
         Scope(path).finding(Kind.PROPERTIES, META_PROPERTIES, error) for path, error in others
     )
