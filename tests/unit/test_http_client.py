@@ -22,7 +22,7 @@ from winnow.errors import WinnowError
 from winnow.http_client import fetch
 from winnow.metrics.lineage import Lineage
 from winnow.metrics.prometheus import tell_prometheus
-from winnow.reading.registry import fetch_schema
+from winnow.reading.registry import Registry
 
 USER = "//winnow:secret@"
 SENT = "Basic d2lubm93OnNlY3JldA=="
@@ -33,7 +33,7 @@ def push(url: str) -> None:
 
 
 CLIENTS: dict[str, Callable[[str], object]] = {
-    "schema registry": lambda url: fetch_schema(url, 7),
+    "schema registry": lambda url: Registry(url).schema(7),
     "openlineage": lambda url: Lineage(url, job="winnow.clean").start(),
     "metrics": push,
 }
