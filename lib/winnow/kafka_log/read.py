@@ -153,13 +153,7 @@ class _RangeReader:
         wanted, times = self._range, self._options.times
         places = record_places(blocks, self._parts)
         headers = int(places.headers.size.max(initial=0))
-        if headers > _most_items():
-            raise BatchMemoryError(
-                "a record has too many headers for the memory",
-                expected=f"at most {_most_items()}",
-                found=str(headers),
-                hint=batch_memory.hint(),
-            )
+        _check_items(headers, "a record has too many headers for the memory")
         kept = (places.offset >= wanted.first) & (places.offset < wanted.end)
         kept &= (places.timestamp >= times.first) & (places.timestamp <= times.last)
         chosen = None if kept.all() else np.flatnonzero(kept)
@@ -184,11 +178,15 @@ def _most_items() -> int:
 def _check_counts(rows: Rows) -> None:
     """Raise BatchMemoryError for a batch of too many records: its header counts those of v2."""
     largest = int(rows["record_count"].max(initial=0))
-    if largest > _most_items():
+    _check_items(largest, "a batch has too many records for the memory")
+
+
+def _check_items(found: int, problem: str) -> None:
+    if found > _most_items():
         raise BatchMemoryError(
-            "a batch has too many records for the memory",
+            problem,
             expected=f"at most {_most_items()}",
-            found=str(largest),
+            found=str(found),
             hint=batch_memory.hint(),
         )
 

@@ -53,8 +53,8 @@ def _entries(path: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def check_inputs(rows: DataFrame, ledger: str, table: str) -> None:
-    """Raise WinnowError if a table has data outside of its directory: a commit may have any path or
-    URL.
+    """Raise WinnowError if a table refers to data files outside of its directory. A commit of Delta
+    may name a file by any path or URL.
     """
     session = rows.sparkSession
     # pyspark has no other way to the JVM.

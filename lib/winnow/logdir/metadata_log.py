@@ -267,7 +267,7 @@ def _values(buf: Bytes, rows: Rows, path: str, budget: Budget) -> Iterator[Value
 def _check_end(
     buf: Bytes, row: np.void, path: str, at: int, wanted: ControlType, budget: Budget
 ) -> None:
-    """Check the first (`at` 0) or the last (-1) record of a snapshot."""
+    """Check the header (`at` 0) or the footer (`at` -1) of a snapshot: its first or last record."""
     found = _control_types(buf, row, path, budget)
     if not found or found[at] != wanted:
         raise _incomplete(path, at, wanted, "something else")

@@ -173,7 +173,7 @@ class _Least:
 
 
 def _unwrapped(schema: Schema) -> Schema:
-    """Return the type in a type of the form {"type": {"type": ...}}."""
+    """Return the innermost schema of nested `type` attributes: {"type": {"type": ...}}."""
     while isinstance(schema, Mapping) and isinstance(schema["type"], Mapping | list):
         schema = schema["type"]
     return schema

@@ -67,8 +67,8 @@ def _not_given(log_dirs: Sequence[LogDir], registered: Sequence[str]) -> Iterato
 def metadata_place_problems(
     storage: Storage, home: str | None, log_dirs: Collection[str]
 ) -> Iterator[str]:
-    """Yield why the broker can't use the directory of its metadata log, if that is none of its log
-    directories, which are looked at as such.
+    """Yield why the broker can't use the directory of its metadata log, if that directory is not
+    also a log directory. Log directories have checks of their own.
     """
     if home is None or home in log_dirs or not storage.exists(home):
         return

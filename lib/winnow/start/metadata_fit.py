@@ -20,7 +20,7 @@ _REGISTER, _UNREGISTER, _TOPIC, _PARTITION, _CHANGE, _REMOVE_TOPIC, _FEATURE = 0
 _OF_BROKER = {_UNREGISTER: "unregistered", 7: "fenced", 8: "unfenced", 17: "changed"}
 """Kinds of records that begin with the id and the epoch of a broker."""
 _BEGIN, _ABORT = 23, 25
-"""Of a transaction. What an aborted one has changed does not count."""
+"""Records that begin and abort a transaction. What is between them is ignored."""
 _WITH_MIGRATION = 2
 """The first version of RegisterBrokerRecord that says whether the broker migrates."""
 

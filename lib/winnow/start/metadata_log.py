@@ -113,7 +113,7 @@ def _why_not_loaded(storage: Storage, directory: str, loaded: LogStart) -> str |
 def _that_does_not_fit(
     storage: Storage, directory: str, node_id: int | None, problem: str
 ) -> MetadataStart:
-    """A controller ends at such a record. A node that is none goes on with the next one."""
+    """A controller stops at such a record. A broker without that role skips the record."""
     voters = voters_of(storage, directory)
     ends = voters is not None and node_id in voters
     words = "The node" if ends else "A node that is a controller"
@@ -201,7 +201,7 @@ def _is_alone(
 
 
 def _can_change(storage: Storage, directory: str, server: ServerProperties | None) -> bool:
-    """Whether the quorum is one whose voters are in the metadata log itself (kraft.version 1)."""
+    """Whether the quorum is dynamic: the metadata log itself has its voters (kraft.version 1)."""
     state = _quorum_state(storage, directory)
     if state is not None:
         return state.get("data_version") == 1

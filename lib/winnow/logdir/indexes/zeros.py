@@ -22,8 +22,8 @@ _BLOCK = 4096
 _LEAST = 4 * _BLOCK
 """Bytes of blocks from which on an index is looked at."""
 _LOG_BYTES_PER_ENTRY = 512
-"""Indexes with fewer than an entry for so many bytes of the log are full of entries, as a rule:
-Kafka's default for `index.interval.bytes` is 4096.
+"""Bytes of the log for each entry that an index may have. An index without room for more entries is
+not read. Kafka's default for `index.interval.bytes` is 4096.
 """
 
 

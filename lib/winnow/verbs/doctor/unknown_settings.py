@@ -14,7 +14,7 @@ _MOST = 8
 """Topics that the command names."""
 _IN_ZOOKEEPER = "ZooKeeper (`zookeeper-shell.sh HOST:2181 get /config/topics/TOPIC`)"
 _KEEPS_ALL = "cleanup.policy="
-"""The empty policy: nothing is compacted, and no limit of retention applies, whoever sets it."""
+"""The empty policy: nothing is compacted, and no limit of retention applies, from any source."""
 _USUAL_FILES = (
     "/etc/kafka/server.properties",
     "/etc/kafka/broker.properties",
