@@ -114,8 +114,8 @@ def test_report_has_every_point(tmp_path: Path) -> None:
         POINTS
     )
     assert "0 % at the median, 0 % at most (6)" in text
-    assert (tmp_path / "scaling.png").read_bytes().startswith(b"\x89PNG")
-    assert len((tmp_path / "scaling.csv").read_text().splitlines()) == 1 + len(POINTS)
+    assert (tmp_path / "cost-as-data-grows.png").read_bytes().startswith(b"\x89PNG")
+    assert len((tmp_path / "cost-as-data-grows.csv").read_text().splitlines()) == 1 + len(POINTS)
 
 
 def test_peak_memory_covers_process_and_children() -> None:

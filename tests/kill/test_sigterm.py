@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,14 @@ from tests.kill import log
 from tests.kill.kills import wait_for
 from tests.kill.processes import STANDBY, Run
 from tests.spark.runs import stray_files
+
+
+@pytest.fixture(autouse=True)
+def no_nohup() -> Iterator[None]:
+    """A signal that the parent ignores is ignored by the run also, as it should be."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture
@@ -39,7 +48,9 @@ def test_jvm_passes_the_signal_on_and_ends_as_the_job(scratch: Path) -> None:
         os.kill(job.pid, signal.SIGSTOP)  # or all may be done when the signal comes
         try:
             os.kill(run.pid, signal.SIGHUP)
+            deadline = time.monotonic() + 30
             while not is_pending(signal.SIGHUP, job.pid):
+                assert time.monotonic() < deadline
                 time.sleep(0.05)
         finally:
             os.kill(job.pid, signal.SIGCONT)
