@@ -59,6 +59,26 @@ def for_partition(copies: Copies) -> str:
     return f"{COPY} If none has it, {_KEEP}: {_BACKUP}."
 
 
+def before_a_loss(copies: Copies) -> str:
+    """Return what comes before a recovery that deletes records which are still on the disk."""
+    copy = "first copy the directory of the partition elsewhere"
+    match copies:
+        case Copies.OTHERS:
+            who = (
+                "Other nodes have replicas that were in sync. While one of them leads, this broker "
+                "fetches from it what it has. Otherwise "
+            )
+        case Copies.BEHIND:
+            who = (
+                "Other nodes have replicas, but none was in sync: they may lack these records. So "
+            )
+        case Copies.NONE:
+            who = "No other node has a replica: "
+        case Copies.UNKNOWN:
+            who = "Unless another replica that is in sync has these records, "
+    return f"{who}{copy}. `clean --on-corrupt=quarantine` does not reach them"
+
+
 def for_metadata_log(copies: Copies) -> str:
     """Return how the records of a damaged metadata log come back."""
     never = "Never delete __cluster_metadata-0: it has all topics, their ids and their settings."

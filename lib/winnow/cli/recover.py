@@ -38,6 +38,10 @@ class RecoverOptions:
     discard_cut: bool = OTHER.switch(
         "With --truncate: do not keep the bytes that are cut. Needs no free space."
     )
+    lose_records: bool = OTHER.switch(
+        "With --truncate: also cut logs where whole batches lie behind the damage. These go, too, "
+        "as when a broker starts."
+    )
 
 
 def run_recover(call: Call, asked: RecoverOptions) -> int:
@@ -47,8 +51,12 @@ def run_recover(call: Call, asked: RecoverOptions) -> int:
             "--truncate can't be combined with --undo or --purge",
             hint="Recover the directory first, then run again.",
         )
-    if asked.discard_cut and not asked.truncate:
-        raise UsageError("--discard-cut without --truncate", expected="both, or neither")
+    for option, given in (
+        ("--discard-cut", asked.discard_cut),
+        ("--lose-records", asked.lose_records),
+    ):
+        if given and not asked.truncate:
+            raise UsageError(f"{option} without --truncate", expected="both, or neither")
     check_log_dirs(line.log_dirs)
     result = _recovered(call, asked)
     of_broker = None
@@ -98,6 +106,7 @@ def _after_crash(call: Call, asked: RecoverOptions) -> TruncateResult:
             topics=tuple(call.request.topics),
             truncate=asked.truncate and not asked.dry_run,
             keep_cut=not asked.discard_cut,
+            lose_records=asked.lose_records,
         )
         return recover_unclean(spark, call.request.log_dirs, request, progress=progress)
 
@@ -215,7 +224,8 @@ def cut_lines(result: TruncateResult, next_command: str, *, changed_before: bool
     for log_dir in result.log_dirs:
         yield from _of_dir(log_dir, result)
     if result.log_dirs and not result.truncated:
-        cut = sum(log_dir.cut_bytes for log_dir in result.log_dirs)
+        logs = [log for log_dir in result.log_dirs for log in log_dir.logs if log.error is None]
+        cut = sum(log.cut_bytes for log in logs)
         nothing = "Nothing else" if changed_before else "Nothing"
         yield (
             f"{nothing} was changed. This cuts {size(cut)} and keeps what it cuts: {next_command}"

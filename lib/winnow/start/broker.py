@@ -12,6 +12,7 @@ from itertools import chain
 
 from pyspark import SparkContext
 
+from winnow.advice import Copies
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, UsageError, failure_of
 from winnow.logdir.names import (
     LOG,
@@ -27,6 +28,7 @@ from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress, Silence
 from winnow.runtime.spread import spread
 from winnow.start.beside import metadata_place_problems, unseen
+from winnow.start.copies import copies_of
 from winnow.start.homes import doubled_in, made_anew, without_leader
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.log import LogQuestion, start_of_log
@@ -38,7 +40,7 @@ from winnow.start.node_files import MetaProblem, meta_problems, zookeeper_proble
 from winnow.start.rights import why_not_used
 from winnow.start.small_files import checkpoint_problem
 from winnow.start.values import BrokerStart, Fate, KnownTopics, LogDirStart, LogStart, worst
-from winnow.state import PartitionState
+from winnow.state import PartitionState, TopicPartition
 from winnow.storage.contract import Storage, Volume, read_if_there
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
@@ -136,7 +138,13 @@ def _expected_start(
             "The broker makes it anew, without a record"
         )
     questions = [
-        LogQuestion(log, topics, node_id, known.get(log.directory))
+        LogQuestion(
+            log,
+            topics,
+            node_id,
+            _copies_of(log.topic_partition, settings, log_dirs, node_id),
+            known.get(log.directory),
+        )
         for log in logs
         if wanted is None or wanted(log.topic_partition.topic)
     ]
@@ -188,6 +196,14 @@ def _expected_start(
         made_anew=tuple(anew),
         unseen=not_seen,
     )
+
+
+def _copies_of(
+    key: TopicPartition, settings: Settings, log_dirs: Sequence[LogDir], node_id: int | None
+) -> Copies:
+    if settings.metadata is None or not any(log_dir.meta.version > 0 for log_dir in log_dirs):
+        return Copies.UNKNOWN
+    return copies_of(settings.metadata.topics.get(key.topic), key.partition, node_id)
 
 
 def _moved(starts: Mapping[str, list[LogStart]], move: Move) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from winnow.advice import Copies, before_a_loss
 from winnow.errors import (
     FAILS_ONE_PARTITION,
     CorruptLogError,
@@ -13,14 +14,12 @@ from winnow.errors import (
     UnpredictedLoadError,
     failure_of,
 )
-from winnow.logdir.batches import find_next
 from winnow.logdir.commit.lost import lost_segments, missing_logs, offsets_of
 from winnow.logdir.commit.recovery import preview
-from winnow.logdir.commit.truncation import LogCut
+from winnow.logdir.commit.truncation import LogCut, RemovedSegment
 from winnow.logdir.names import (
     LEADER_EPOCHS,
     LOG,
-    MAX_LONG,
     PARTITION_METADATA,
     DirectoryKind,
     segment_file,
@@ -29,12 +28,13 @@ from winnow.policy.config import TopicConfig
 from winnow.policy.sources import Unknown
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.loader import load_log
+from winnow.start.loss import Loss, loss_in, loss_of
 from winnow.start.rights import why_not_loaded
 from winnow.start.small_files import Problem, checkpoint_problem, topic_id_or_problem
 from winnow.start.values import Fate, KnownTopics, LogStart
 from winnow.state import PartitionState
 from winnow.storage.contract import Storage, read_if_there
-from winnow.words import counted, size
+from winnow.words import counted
 
 _EPOCH_WORDS = 2
 
@@ -46,6 +46,8 @@ class LogQuestion:
     log: LogToLoad
     topics: KnownTopics
     node_id: int | None
+    copies: Copies | None = None
+    """Who else has its records. None: it is no partition."""
     state: PartitionState | LoadedLog | None = None
     """What a listing or a loader found. The log is then not read again."""
 
@@ -82,8 +84,12 @@ def _start(
     log = question.log
     if question.state is not None:
         known = question.state
-        outcome = _outcome_of(known) if isinstance(known, LoadedLog) else _outcome_of_state(known)
-        start = _with_outcome(storage, log, outcome, start)
+        outcome = (
+            _outcome_of(storage, log.directory, known)
+            if isinstance(known, LoadedLog)
+            else _outcome_of_state(storage, log.directory, known)
+        )
+        start = _with_outcome(storage, question, outcome, start)
         return _with_identity(storage, question, start)
     epochs = read_if_there(storage, f"{log.directory}/{LEADER_EPOCHS}")
     malformed = None if epochs is None else checkpoint_problem(epochs, words=_EPOCH_WORDS)
@@ -94,8 +100,8 @@ def _start(
         if preview(storage, log.directory).renamed:
             words = "the start finishes an interrupted swap; its outcome is not predicted"
             return replace(start, fate=Fate.RECOVERS, reason=words)
-    outcome = _outcome_of(load_log(storage, log, config))
-    return _with_identity(storage, question, _with_outcome(storage, log, outcome, start))
+    outcome = _outcome_of(storage, log.directory, load_log(storage, log, config))
+    return _with_identity(storage, question, _with_outcome(storage, question, outcome, start))
 
 
 def _with_identity(storage: Storage, question: LogQuestion, start: LogStart) -> LogStart:
@@ -147,59 +153,58 @@ class _Outcome:
     log_start_offset: int
     log_end_offset: int
     recovered_bytes: int
-    lost_bytes: int
-    cuts: tuple[LogCut, ...] = ()
-    removed: int = 0
-    """Segments with bytes."""
-    begins_anew: bool = False
+    cut_bytes: int
+    loss: Loss | None
 
 
-def _outcome_of(loaded: LoadedLog) -> _Outcome:
-    change = loaded.truncation
+def _outcome_of(storage: Storage, directory: str, loaded: LoadedLog) -> _Outcome:
     return _Outcome(
         log_start_offset=loaded.log_start_offset,
         log_end_offset=loaded.log_end_offset,
         recovered_bytes=loaded.recovered_bytes,
-        lost_bytes=change.cut_bytes,
-        cuts=change.cuts,
-        removed=sum(segment.bytes > 0 for segment in change.removed),
-        begins_anew=change.created_segment is not None,
+        cut_bytes=loaded.truncation.cut_bytes,
+        loss=loss_of(storage, directory, loaded),
     )
 
 
-def _outcome_of_state(state: PartitionState) -> _Outcome:
+def _outcome_of_state(storage: Storage, directory: str, state: PartitionState) -> _Outcome:
     found, read = state.recovered, 0
     cuts: tuple[LogCut, ...] = ()
+    removed: list[RemovedSegment] = []
     if found is not None:
         read = sum(s.log_bytes for s in state.segments if s.base_offset >= found.first_read)
+        for base in found.removed:
+            log_bytes = storage.entry(f"{directory}/{segment_file(base, LOG)}").size
+            removed.append(RemovedSegment(base, log_bytes))
         if found.cut_segment is not None:
-            before = found.cut_position + (0 if found.removed else found.lost_bytes)
-            why = found.why_cut or ""
+            cut_bytes = found.lost_bytes - sum(one.bytes for one in removed)
+            before, why = found.cut_position + cut_bytes, found.why_cut or ""
             cut = LogCut(found.cut_segment, before, found.cut_position, found.end_offset, why)
             cuts = (cut,)
     return _Outcome(
         log_start_offset=state.log_start_offset,
         log_end_offset=state.log_end_offset,
         recovered_bytes=read,
-        lost_bytes=0 if found is None else found.lost_bytes,
-        cuts=cuts,
-        removed=0 if found is None else len(found.removed),
+        cut_bytes=0 if found is None else found.lost_bytes,
+        loss=loss_in(storage, directory, cuts=cuts, removed=removed),
     )
 
 
-def _with_outcome(storage: Storage, log: LogToLoad, found: _Outcome, start: LogStart) -> LogStart:
-    end = found.log_end_offset
+def _with_outcome(
+    storage: Storage, question: LogQuestion, found: _Outcome, start: LogStart
+) -> LogStart:
+    log, end = question.log, found.log_end_offset
     start = replace(
         start,
         fate=Fate.RECOVERS if found.recovered_bytes else Fate.LOADS,
         recovered_bytes=found.recovered_bytes,
-        cut_bytes=found.lost_bytes,
+        cut_bytes=found.cut_bytes,
         log_start_offset=found.log_start_offset,
         log_end_offset=end,
     )
-    lost = _lost(storage, log, found)
-    if lost is not None:
-        return replace(start, fate=Fate.LOSES, reason=f"{lost}: {size(found.lost_bytes)}")
+    if found.loss is not None:
+        advice = "" if question.copies is None else f". {before_a_loss(question.copies)}"
+        return replace(start, fate=Fate.LOSES, reason=f"{found.loss}{advice}")
     if missing := lost_segments(storage, log.directory, storage.list_dir(log.directory)):
         words = (
             f"{missing_logs(missing)}, so offsets {offsets_of(missing)} are lost; the start "
@@ -210,25 +215,3 @@ def _with_outcome(storage: Storage, log: LogToLoad, found: _Outcome, start: LogS
         words = f"it ends at offset {end}, below its high watermark {log.high_watermark}"
         return replace(start, already_lost=words)
     return start
-
-
-def _lost(storage: Storage, log: LogToLoad, found: _Outcome) -> str | None:
-    """Return how whole batches get lost, or None."""
-    if found.begins_anew and found.removed:
-        return f"its log start offset is {found.log_start_offset}, above its end: all is deleted"
-    for cut in found.cuts:
-        name = segment_file(cut.base_offset, LOG)
-        words = f"{name} is cut at offset {cut.next_offset} ({cut.why})"
-        if found.removed:
-            return f"{words}, and {counted(found.removed, 'later segment')} go"
-        behind = find_next(
-            storage,
-            f"{log.directory}/{name}",
-            cut.size,
-            cut.before,
-            cut.next_offset,
-            MAX_LONG,
-        )
-        if behind is not None:
-            return f"{words}, and whole batches from offset {behind[1]} on go"
-    return f"{counted(found.removed, 'segment')} go" if found.removed else None

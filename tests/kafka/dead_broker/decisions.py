@@ -115,7 +115,9 @@ def compare_recovery(case: Case, kafka: Kafka) -> Comparison:
     every file must be the same, byte for byte.
     """
     ours, theirs = case.copies()
-    request = TruncateRequest(settings=case.settings, now=case.now, truncate=True, keep_cut=False)
+    request = TruncateRequest(
+        settings=case.settings, now=case.now, truncate=True, keep_cut=False, lose_records=True
+    )
     (surveyed,) = survey_log_dirs(Places(), [str(ours)])
     (recovered,), _ = recover_dirs(Places(), [surveyed], request, run_id="run")
     errors = {log.name: log.error for log in recovered.logs}

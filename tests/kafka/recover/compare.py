@@ -84,6 +84,7 @@ def request(
         now=now,
         truncate=True,
         keep_cut=keep_cut,
+        lose_records=True,
     )
 
 

@@ -61,7 +61,7 @@ def test_logs_are_those_that_a_broker_of_the_version_recovers(
         topic_configs=parse_topic_configs(configs),
         kafka=asked_version(version),
     )
-    asked = TruncateRequest(settings=settings, now=now_ms(), truncate=True)
+    asked = TruncateRequest(settings=settings, now=now_ms(), truncate=True, lose_records=True)
     result = recover_with_winnow(ours, asked=asked)
     assert [(log.name, log.error) for log in result.logs if log.error] == []
     assert result.marked

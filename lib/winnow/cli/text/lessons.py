@@ -165,7 +165,7 @@ LESSONS: Mapping[str, Lesson] = {
         {
             0: "done, or nothing to do",
             **_FAILED,
-            3: "some partitions failed",
+            3: "some partitions failed, or a start of the broker would do harm",
             **_IN_USE,
             6: "not enough space for Spark's files",
         },

@@ -46,6 +46,7 @@ from winnow.runtime.spread import spread
 from winnow.start.broker import expected_starts, logs_to_load
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.loader import load_log
+from winnow.start.loss import Loss, loss_of
 from winnow.start.values import BrokerStart, worst
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
@@ -57,11 +58,12 @@ _ROUND_BYTES = 32 << 30
 """Logs of about this many bytes are planned before their plans are applied: a plan holds the new
 indexes, some thousandths of the log.
 """
+_LOSES = "this deletes records that are still on the disk, and is not done without --lose-records:"
 _WRITERS = 8
 """Threads that apply plans. They wait for the disk."""
 
-_Planned = LoadedLog | str
-"""The plan, or why there is none."""
+_Planned = tuple[LoadedLog, Loss | None] | str
+"""The plan and what it deletes besides torn ends, or why there is none."""
 
 
 def recover_unclean(
@@ -224,7 +226,8 @@ def _plan_one(log: LogToLoad) -> _Planned:
     try:
         # A broker goes on without the records, and deletes what shows that they are lost.
         check_none_lost(Places(), log.directory)
-        return load_log(Places(), log, log.config)
+        loaded = load_log(Places(), log, log.config)
+        return loaded, loss_of(Places(), log.directory, loaded)
     except FAILS_ONE_PARTITION as error:
         return failure_of(error)
 
@@ -248,7 +251,7 @@ def _put_right(storage: Storage, log: LogToLoad, request: TruncateRequest) -> Lo
 
 
 def _shorter_bytes(planned: _Planned) -> int:
-    return 0 if isinstance(planned, str) else planned.truncation.shorter_bytes
+    return 0 if isinstance(planned, str) else planned[0].truncation.shorter_bytes
 
 
 def _apply(
@@ -261,8 +264,13 @@ def _apply(
     )
     if isinstance(planned, str):
         return replace(outcome, error=planned)
-    change = planned.truncation
-    outcome = replace(outcome, loaded=planned)
+    loaded, loss = planned
+    change = loaded.truncation
+    outcome = replace(outcome, loaded=loaded)
+    if loss is not None and not request.lose_records:
+        outcome = replace(outcome, error=f"{_LOSES} {loss}")
+        if request.truncate:
+            return outcome
     if not request.truncate or not change:
         return replace(outcome, cuts=change.cuts, removed=change.removed)
     made: list[LogCut | RemovedSegment] = []

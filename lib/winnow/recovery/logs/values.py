@@ -27,6 +27,8 @@ class TruncateRequest:
     """False: only plan."""
     keep_cut: bool = True
     """Keep the bytes that are cut, and the segments that are removed."""
+    lose_records: bool = False
+    """Also recover logs from which that deletes whole batches behind damage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

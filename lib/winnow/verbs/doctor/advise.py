@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
+from winnow.start.values import Fate, LogStart
 from winnow.verbs.doctor.unknown_settings import give_settings
 from winnow.verbs.doctor.values import INDEX_ZEROS, NO_POLICY, Advice, Diagnosis
-from winnow.words import counted, roughly, size
+from winnow.words import counted, first_few, roughly, size
 
 DAMAGED = "S8.8"
 _RECOVER = ("recover", "--truncate")
+_MOST_NAMES = 3
 
 
 def advise(
@@ -47,7 +50,9 @@ def advise(
                 by_size, have_broker_file=have_broker_file, zookeeper=zookeeper, nearby=nearby
             )
         )
+    losing = [log for start in found.starts for log in start.logs(Fate.LOSES)]
     damaged = {trouble.topic for trouble in found.troubles if trouble.rule == DAMAGED}
+    damaged |= {log.topic_partition.topic for log in losing}
     if damaged:
         why = "lists everything that is wrong with these topics, by file and byte"
         run("verify", *_topics(damaged), why=why)
@@ -69,6 +74,8 @@ def advise(
             "recovers the logs here and now. Do not leave it out: where a broker's own recovery "
             "runs out of space, it can delete records"
             if any(one.frees_first for start in found.starts for one in start.log_dirs)
+            else "recovers the logs here and now"
+            if losing
             else "optional: recovers the logs here and now, so that the broker starts without "
             "recovery"
         )
@@ -80,6 +87,13 @@ def advise(
             f"counts records without a key and tombstones by age; reads {size(unread.bytes)}{took}"
         )
         run("doctor", "--deep", why=why)
+    if losing:
+        advice = [
+            replace(one, why=f"{one.why}. {_left_alone(losing)}")
+            if one.arguments[:2] == _RECOVER
+            else one
+            for one in advice
+        ]
     changes = {"clean", "recover"} if any(disk.read_only for disk in found.disks) else set()
     return tuple(one for one in advice if one.arguments[0] not in changes)
 
@@ -123,6 +137,15 @@ def _of_node(found: Diagnosis, log_dir: str) -> tuple[str, ...]:
     """Return the log directories of the same broker. Empty: it is not known which these are."""
     by_node = (tuple(one.path for one in start.log_dirs) for start in found.starts)
     return next((paths for paths in by_node if log_dir in paths), ())
+
+
+def _left_alone(losing: Sequence[LogStart]) -> str:
+    """Say what `recover --truncate` does with logs whose recovery deletes records."""
+    names = first_few([f"{log.log_dir}/{log.name}" for log in losing], _MOST_NAMES)
+    return (
+        f"But it leaves {names} alone, for it would delete the same records as a start: see above. "
+        "First copy that elsewhere. Then add --lose-records"
+    )
 
 
 def _topics(topics: Iterable[str]) -> list[str]:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from winnow.advice import Copies
 from winnow.logdir.metadata import METADATA_DIR
 from winnow.logdir.names import METADATA_TOPIC
+from winnow.start.copies import copies_of
 from winnow.start.metadata_log import is_only_voter
-from winnow.state import TopicIdentity
 from winnow.storage.contract import Storage
 from winnow.verbs.verify.findings import Finding
 from winnow.verbs.verify.kinds import Kind
@@ -50,15 +50,4 @@ class _Replicas:
         if finding.topic is None or finding.partition is None:
             return Copies.UNKNOWN
         topic = None if self._metadata is None else self._metadata.topics.get(finding.topic)
-        return Copies.UNKNOWN if topic is None else _copies(topic, finding.partition, meta.node_id)
-
-
-def _copies(topic: TopicIdentity, partition: int, node_id: int | None) -> Copies:
-    nodes, in_sync = topic.replicas.get(partition), topic.in_sync.get(partition)
-    if not nodes or node_id not in nodes:
-        return Copies.UNKNOWN
-    if len(nodes) == 1:
-        return Copies.NONE
-    if not in_sync:
-        return Copies.UNKNOWN
-    return Copies.OTHERS if in_sync - {node_id} else Copies.BEHIND
+        return copies_of(topic, finding.partition, meta.node_id)
