@@ -17,6 +17,7 @@ from tests.session import verbs_use
 from tests.spark.runs import NOW, changes, files_of
 from winnow.cli.main import run as run_command
 from winnow.logdir.batches import read_batches
+from winnow.logdir.metadata import METADATA_DIR
 from winnow.logdir.names import CLEAN_SHUTDOWN, RECOVERY_POINT_CHECKPOINT
 from winnow.storage.places import Places
 
@@ -48,7 +49,7 @@ def command(
 @pytest.fixture
 def log_dir(tmp_path: Path) -> Path:
     """Two logs after a crash, without a recovery point."""
-    path = copy_log_dir("clean", tmp_path / "kafka", only=[LOG, "c-tomb-0"])
+    path = copy_log_dir("clean", tmp_path / "kafka", only=[METADATA_DIR, LOG, "c-tomb-0"])
     (path / CLEAN_SHUTDOWN).unlink()
     (path / RECOVERY_POINT_CHECKPOINT).unlink()
     return path
@@ -77,7 +78,7 @@ def damage(log_dir: Path, *, segment: int) -> str:
     assert whole
     flip(logs[0], 70)
     many = "1 whole batch" if len(whole) == 1 else f"{len(whole):,} whole batches"
-    return f"{sum(records for _, records in whole)} records in {many}, "
+    return f"{sum(records for _, records in whole):,} records in {many}, "
 
 
 @pytest.mark.parametrize("segment", [1, -1])

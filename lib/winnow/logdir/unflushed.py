@@ -183,8 +183,7 @@ def _gap(read: SegmentRead, directory: str) -> CorruptLogError:
         found=f"{segment.log_bytes}: {read.stopped}",
         where=f"{directory}/{segment_file(segment.base_offset, LOG)}",
         hint=f"A broker that starts cuts this segment at offset {read.next_offset} and keeps the "
-        "later ones, with a gap. `recover` shows this cut, and `recover --truncate` makes it and "
-        "keeps the bytes.",
+        "later ones, with a gap. `recover` shows this cut, and what goes with it.",
     )
 
 
