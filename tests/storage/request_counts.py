@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ from tests.storage.proxy import Proxy, Seen, proxy
 from tests.storage.s3 import moto
 from tests.storage.test_output import upload
 from winnow.api import clean
+from winnow.logdir.names import LOG
 from winnow.storage.places import open_tree
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ class Counted:
     """Objects that were written, replaced or removed."""
     changed: frozenset[str]
     """Partitions with such an object."""
-    unchanged: frozenset[str]
+    unchanged: Mapping[str, int]
+    """The other partitions, with how many segments each has."""
     errors: tuple[str, ...]
 
     def of(self, partition: str) -> list[Seen]:
@@ -58,8 +60,8 @@ class Counted:
         return made / max(1, self.changed_objects)
 
     @property
-    def most_per_unchanged_partition(self) -> int:
-        return max((len(self.of(name)) for name in self.unchanged), default=0)
+    def per_unchanged_partition(self) -> dict[str, int]:
+        return {name: len(self.of(name)) for name in self.unchanged}
 
     @property
     def per_run(self) -> int:
@@ -75,20 +77,21 @@ class Counted:
 
     def __str__(self) -> str:
         kinds = Counter(one.kind for one in self.requests)
+        segments = sum(self.unchanged.values())
         return (
             f"{self.seconds:.1f} s, {len(self.requests)} requests "
             f"({', '.join(f'{count} {kind}' for kind, count in kinds.most_common())}); "
             f"{self.changed_objects} changed objects, {self.per_changed_object:.2f} for each; "
-            f"{len(self.unchanged)} unchanged partitions, at most "
-            f"{self.most_per_unchanged_partition} for each; {self.per_run} for the run; "
+            f"{len(self.unchanged)} unchanged partitions of {segments} segments, "
+            f"{sum(self.per_unchanged_partition.values())} for these; {self.per_run} for the run; "
             f"at most {self.most_in_flight} in flight"
         )
 
 
 def counted_run(
-    spark: SparkSession, url: str, counting: Proxy, *, kept: Path | None = None
+    spark: SparkSession, url: str, counting: Proxy, *, summaries: Path | None = None
 ) -> Counted:
-    """Clean `url`, which is behind `counting`. `kept`: the directory for what runs find out."""
+    """Clean `url`, which is behind `counting`. `summaries`: the directory for key summaries."""
     before, first = _objects(url), len(counting.requests())
     began = time.monotonic()
     result = clean(
@@ -96,7 +99,8 @@ def counted_run(
         [url],
         settings=settings(),
         now=NOW,
-        key_summaries=None if kept is None else str(kept),
+        key_summaries=None if summaries is None else str(summaries),
+        least_summed_up=1,
     )
     seconds = time.monotonic() - began
     requests = counting.requests()[first:]
@@ -109,7 +113,10 @@ def counted_run(
         requests,
         len(changed),
         frozenset(touched),
-        frozenset(partitions - touched),
+        {
+            name: sum(key.startswith(f"{name}/") and key.endswith(LOG) for key in after)
+            for name in partitions - touched
+        },
         tuple(one.error for one in result.partitions if one.error is not None),
     )
 
@@ -139,7 +146,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--delay-ms", type=int, default=0)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--read-everything", action="store_true")
     parser.add_argument("--shapes", action="store_true", help="print what the requests were for")
     given = parser.parse_args()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -151,9 +157,8 @@ def main() -> None:
             upload(source, url)
             spark = local_session()
             connected(counting.url, patch)
-            kept = None if given.read_everything else home / "ledger" / "key-summaries"
             for number in range(given.runs):
-                run = counted_run(spark, url, counting, kept=kept)
+                run = counted_run(spark, url, counting)
                 told = [f"run {number + 1}: {run}", *run.errors]
                 if given.shapes:
                     told += [

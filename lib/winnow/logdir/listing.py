@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from winnow.advice import REBUILT
@@ -13,7 +13,6 @@ from winnow.logdir.batches import largest_timestamp
 from winnow.logdir.checkpoints import read_leader_epochs
 from winnow.logdir.commit.leftovers import leftover_names
 from winnow.logdir.commit.lost import lost_error, lost_segments
-from winnow.logdir.earlier_listing import EarlierListing
 from winnow.logdir.files import difference, segment_of
 from winnow.logdir.indexes.index import (
     OFFSET_ENTRY_SIZE,
@@ -74,8 +73,6 @@ class SegmentListing:
     """
     recovered: Recovered | None = None
     """See `PartitionState.recovered`."""
-    files: Mapping[str, Entry] = field(default_factory=dict, compare=False, repr=False)
-    """By name. Empty where nobody asks for it."""
 
 
 def list_segments(
@@ -85,7 +82,6 @@ def list_segments(
     trusted_end: int | None = None,
     recovery_point: int | None = None,
     known: PartitionState | None = None,
-    earlier: EarlierListing | None = None,
 ) -> SegmentListing:
     """Read sizes, times, index files and the first batch header of each segment, but not the log.
 
@@ -94,8 +90,7 @@ def list_segments(
     because of `recovery_point`, if given.
 
     `known`: the state from before a change. Segments whose files have not changed since are taken
-    from it. If that log was read after an unclean shutdown, it ends where it did. `earlier`:
-    what an earlier run found; not after an unclean shutdown.
+    from it. If that log was read after an unclean shutdown, it ends where it did.
 
     Never raises CorruptLogError. Everything found wrong is in `problems`, one for each finding.
     """
@@ -138,14 +133,8 @@ def list_segments(
         and log.stamp == one.log_stamp
         and (recovered is not None or difference(files, one) is None)
     }
-    if earlier is not None:
-        same = earlier.same_segments(files, bases) | same
     needed = {name for name in files if name.endswith(_READ_WHOLE)}
     needed -= {segment_file(base, suffix) for base in same for suffix in (INDEX, TIMEINDEX)}
-    leader_epochs = None
-    if earlier is not None and earlier.is_same(LEADER_EPOCHS, files):
-        leader_epochs = earlier.leader_epochs
-        needed.discard(LEADER_EPOCHS)
     Places().read_ahead(f"{directory}/{name}" for name in sorted(needed))
     segments = [
         same[base]
@@ -156,9 +145,9 @@ def list_segments(
         else segment_of(files, base)
         for base, following in zip_longest(bases, bases[1:])
     ]
+    leader_epochs: tuple[tuple[int, int], ...] = ()
     with _noting(problems):
-        if leader_epochs is None:
-            leader_epochs = read_leader_epochs(storage, directory)
+        leader_epochs = read_leader_epochs(storage, directory)
     leftovers: tuple[str, ...] = ()
     with _noting(problems, directory):
         leftovers = leftover_names(storage, directory, entries)
@@ -168,12 +157,11 @@ def list_segments(
         directory=directory,
         segments=tuple(segments),
         snapshot_offsets=tuple(sorted(found[SNAPSHOT])),
-        leader_epochs=leader_epochs or (),
+        leader_epochs=leader_epochs,
         leftovers=leftovers,
         problems=tuple(problems),
         unflushed=tuple(unflushed),
         recovered=recovered,
-        files=files,
     )
 
 

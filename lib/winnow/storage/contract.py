@@ -68,8 +68,6 @@ class Remembered:
     """Time of its upload, in ns since the epoch. The same bytes, written again, have the same tag
     but another time. None: the time of the entry may be that of another upload of the same bytes.
     """
-    data: bytes | None = None
-    """Its bytes, if somebody has kept them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,9 +215,8 @@ class Storage(Protocol):
         return ()
 
     def learn(self, directory: str, listed: Iterable[Remembered]) -> None:
-        """Take over what `listed_in` returned in another process or in an earlier run. It counts
-        for objects that have the same size, tag and, if told, time of upload when they are listed
-        again.
+        """Take over what `listed_in` returned in another process. It counts for objects that have
+        the same size, tag and, if known, time of upload when they are listed again.
         """
         del directory, listed
 

@@ -29,9 +29,6 @@ class Place:
     goes_on: str | None = None
     """The run whose round is continued. Its directories in the partition directory are expected."""
 
-    kept: str | None = None
-    """A private directory for what a listing finds, if a later run could use it."""
-
     @property
     def directory(self) -> str:
         return f"{self.log_dir}/{self.topic_partition}"

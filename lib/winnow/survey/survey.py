@@ -13,14 +13,6 @@ from functools import partial
 from pyspark import SparkContext
 
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, LostSegmentError
-from winnow.logdir.earlier_listing import (
-    EarlierListing,
-    identities,
-    is_kept_whole,
-    read_earlier,
-    same_files,
-    write_earlier,
-)
 from winnow.logdir.fast_listing import list_sound
 from winnow.logdir.listing import SegmentListing, list_segments
 from winnow.logdir.names import DELETED, INDEX, KEEPING_SUFFIX, LOG, STAGING_PREFIX, segment_file
@@ -31,7 +23,6 @@ from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread
 from winnow.scan.prefetch import Prefetch
 from winnow.state import PartitionState, Segment
-from winnow.storage.contract import Remembered
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
 from winnow.survey.place import Listed, Place
@@ -73,7 +64,7 @@ def list_partitions(
 
 def _list_here(place: Place) -> Listed | None:
     """List a small partition in this process. None if anything about it is unusual."""
-    if place.kept or place.trusted_end is not None or place.recovery_point is not None:
+    if place.trusted_end is not None or place.recovery_point is not None:
         return None
     with suppress(FAILS_ONE_PARTITION):  # a task finds out what is wrong
         listing = list_sound(place.directory, most_bytes=_SMALL_BYTES)
@@ -83,62 +74,18 @@ def _list_here(place: Place) -> Listed | None:
 
 
 def _list_one(place: Place) -> Listed:
-    """List one partition, with what an earlier run found there. Keep what this one finds."""
-    earlier = read_earlier(place.kept) if place.kept else None
-    if earlier is not None:
-        Places().learn(place.directory, earlier.objects)
-    listed = list_partition(place, earlier=earlier)
-    if place.kept:
-        found = _to_keep(place.directory, listed, earlier)
-        if found is not None:
-            write_earlier(place.kept, found)
-    listing = replace(listed.listing, files={})  # they take long to send
-    logs = tuple(one for one in Places().listed_in(place.directory) if LOG in one.entry.name)
-    return replace(listed, listing=listing, logs=logs)
+    """List one partition. Return also the logs that the driver need not ask for again."""
+    listed = list_partition(place)
+    logs = tuple(file for file in Places().listed_in(place.directory) if LOG in file.entry.name)
+    return replace(listed, logs=logs)
 
 
-def _surely_in(directory: str) -> tuple[Remembered, ...]:
-    return tuple(one for one in Places().listed_in(directory) if one.written_ns is not None)
-
-
-def _to_keep(
-    directory: str, listed: Listed, earlier: EarlierListing | None
-) -> EarlierListing | None:
-    """Return what the next run need not read again. None if that is known already, or if something
-    is unusual.
-    """
-    objects, listing = _surely_in(directory), listed.listing
-    if listed.log_end_offset is None or listing.problems or not listing.segments:
-        return None
-    if earlier is not None and identities(objects) == identities(earlier.objects):
-        return None
-    # What was read is of these objects only if they are still those that were listed first.
-    files = {one.entry.name: one.entry for one in objects}
-    if not same_files(files, listing.files):
-        return None
-    whole = [name for name, entry in files.items() if is_kept_whole(entry)]
-    data = {name: Places().read_range(f"{directory}/{name}", 0, files[name].size) for name in whole}
-    if identities(_surely_in(directory)) != identities(objects):
-        return None
-    return EarlierListing(
-        tuple(replace(one, data=data.get(one.entry.name)) for one in objects),
-        {
-            one.base_offset: (one.last_timeindex_timestamp, one.first_batch_max_timestamp)
-            for one in listing.segments
-        },
-        listing.leader_epochs,
-        listed.log_end_offset,
-    )
-
-
-def list_partition(
-    place: Place, *, known: PartitionState | None = None, earlier: EarlierListing | None = None
-) -> Listed:
+def list_partition(place: Place, *, known: PartitionState | None = None) -> Listed:
     """List one partition, in this process. Raises CorruptLogError or OSError.
 
     What a broker recovers is not read: see `Listed`. `known`: the state from before this run
     changed files; if its log was read, its end still applies. What has not changed since is not
-    read again. `earlier`: what an earlier run found; not after an unclean shutdown.
+    read again.
     """
     clean = place.trusted_end is None and place.recovery_point is None
     listing = list_sound(place.directory) if clean and known is None else None
@@ -150,7 +97,6 @@ def list_partition(
             trusted_end=place.trusted_end,
             recovery_point=None if again else place.recovery_point,
             known=known,
-            earlier=earlier,
         )
     ours = {f"{STAGING_PREFIX}{place.goes_on}", f"{STAGING_PREFIX}{place.goes_on}{KEEPING_SUFFIX}"}
     for problem in listing.problems:
@@ -179,10 +125,6 @@ def list_partition(
     if is_remote(place.directory) and any(active is one for one in before):
         # The same object, read before.
         return Listed(listing, active.base_offset)
-    if earlier is not None and active.base_offset in earlier.same_segments(
-        listing.files, [segment.base_offset for segment in listing.segments]
-    ):
-        return Listed(listing, earlier.log_end_offset)
     return Listed(listing, _log_end(place, active))
 
 

@@ -36,8 +36,8 @@ def test_driver_and_task_list_a_small_partition_alike(place: Place) -> None:
     assert [segment.base_offset for segment in listed.listing.segments] == [0, 2]
 
 
-def test_a_task_lists_a_partition_after_an_unclean_shutdown(place: Place, tmp_path: Path) -> None:
-    for changes in ({"trusted_end": 2}, {"recovery_point": 0}, {"kept": str(tmp_path / "kept")}):
+def test_a_task_lists_a_partition_after_an_unclean_shutdown(place: Place) -> None:
+    for changes in ({"trusted_end": 2}, {"recovery_point": 0}):
         assert _list_here(replace(place, **changes)) is None
 
 

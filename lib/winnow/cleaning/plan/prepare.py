@@ -27,7 +27,6 @@ from winnow.cleaning.summaries.store import place_for, read_list
 from winnow.errors import FAILS_ONE_PARTITION, LogDirInUseError, WinnowError
 from winnow.logdir.cleaner_entries import gather_entry, misplaced_entries
 from winnow.logdir.commit.roll_forward import put_right
-from winnow.logdir.earlier_listing import read_earlier
 from winnow.logdir.names import PARTITION_METADATA
 from winnow.logdir.survey import LogDir
 from winnow.policy.config import TopicConfig
@@ -37,7 +36,7 @@ from winnow.runtime.failure import Failure, failure
 from winnow.scan.prefetch import Expected, prefetch_of, requests_of
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
-from winnow.survey.place import Listed, Place
+from winnow.survey.place import Listed
 from winnow.survey.survey import list_partitions
 
 _READ_AHEAD = 500
@@ -87,21 +86,12 @@ def requested(
         for first in range(0, len(places), _READ_AHEAD):
             some = places[first : first + _READ_AHEAD]
             if request.settings.metadata is not None and is_remote(log_dir.path):
-                _read_topic_ids_ahead(some)
+                Places().read_ahead(f"{place.directory}/{PARTITION_METADATA}" for place in some)
             found += [
                 known_or_left_alone(place, log_dir, config_of(place.topic_partition.topic), request)
                 for place in some
             ]
     return found
-
-
-def _read_topic_ids_ahead(places: Sequence[Place]) -> None:
-    for place in places:
-        earlier = None if place.kept is None else read_earlier(place.kept)
-        if earlier is not None:
-            whole = (one for one in earlier.objects if one.data is not None)
-            Places().learn(place.directory, whole)
-    Places().read_ahead(f"{place.directory}/{PARTITION_METADATA}" for place in places)
 
 
 def _with_gathered_entries(

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from winnow.cleaning.request import Request
-from winnow.cleaning.summaries import store
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.commit.journal import Journal
 from winnow.logdir.commit.roll_forward import OpenRound
@@ -155,8 +154,7 @@ def states_of(prepared: Iterable[Prepared]) -> dict[str, PartitionState]:
 def place_of(log_dir: LogDir, topic_partition: TopicPartition, request: Request) -> Place:
     place = Place(log_dir.path, topic_partition)
     if log_dir.clean_shutdown:
-        where = request.key_summaries if is_remote(log_dir.path) else None
-        return replace(place, kept=where and store.place_of(where, place.directory))
+        return place
     checkpoints = log_dir.checkpoints
     recovery_point = checkpoints.recovery_point.get(topic_partition, 0)
     if request.unclean_shutdown == "below-recovery-point":

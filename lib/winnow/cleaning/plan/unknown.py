@@ -73,7 +73,7 @@ def _list_below(place: Place) -> Listed:
     listing = list_segments(Places(), place.directory, trusted_end=place.recovery_point)
     if listing.problems:
         raise listing.problems[0]
-    return Listed(replace(listing, files={}), None)
+    return Listed(listing, None)
 
 
 def _judged(item: LeftAlone, log_dir: LogDir, listed: Listed | Failure) -> LeftAlone:

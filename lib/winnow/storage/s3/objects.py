@@ -221,8 +221,6 @@ class Objects(Storage):
             identity = key, entry.size, entry.stamp[0]
             if is_timed(key):
                 self.memory.learn_time(identity, entry.mtime_ns, one.written_ns)
-            if one.data is not None and len(one.data) == entry.size:
-                self.memory.learn_beginning(identity, one.data)
 
     def written(self, key: str, size: int, etag: str, mtime_ns: int | None) -> None:
         """Remember an object that this process has written."""
