@@ -158,6 +158,10 @@ class UnpredictedLoadError(CorruptLogError):
     """A broker's loader may load this log, but Winnow does not follow how."""
 
 
+class LinkError(UnpredictedLoadError):
+    """A path leads through a symbolic link. A broker follows the link, Winnow does not."""
+
+
 class LostSegmentError(CorruptLogError):
     """The `.log` of a segment is lost. Its indexes are kept: they prove what is missing."""
 

@@ -1,17 +1,30 @@
-"""What a broker reads when it starts, and Winnow was not given. No start is promised then."""
+"""What a broker reads when it starts, and Winnow does not: it was not given, or it is behind a
+symbolic link, which a broker follows. No start is promised then.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
 
-from winnow.errors import FAILS_ONE_PARTITION
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, LinkError
 from winnow.logdir.metadata import METADATA_DIR
-from winnow.logdir.names import METADATA_TOPIC, topic_partition_of
+from winnow.logdir.names import (
+    BOOTSTRAP_CHECKPOINT,
+    META_PROPERTIES,
+    METADATA_TOPIC,
+    OFFSET_CHECKPOINTS,
+    topic_partition_of,
+)
 from winnow.logdir.survey import LogDir
+from winnow.start.loaded import LogToLoad
 from winnow.start.named import Named
 from winnow.start.rights import why_not_used
+from winnow.start.values import Fate, LogStart
 from winnow.state import TopicPartition
-from winnow.storage.contract import Storage
+from winnow.storage.contract import Storage, entry_if_there
+from winnow.storage.links import link_target
 from winnow.words import counted, first_few
 
 _MOST = 5
@@ -90,3 +103,72 @@ def partitions_in(storage: Storage, path: str) -> tuple[TopicPartition, ...] | N
         return None
     found = (topic_partition_of(entry.name) for entry in entries)
     return tuple(sorted(at for at in found if at is not None and at.topic != METADATA_TOPIC))
+
+
+def links_in(storage: Storage, log_dirs: Sequence[LogDir], home: str | None) -> Iterator[str]:
+    """Yield the paths of links in place of what a broker reads besides the partitions.
+
+    `home`: the log directory with the metadata log.
+    """
+    for log_dir in log_dirs:
+        for name in (META_PROPERTIES, *OFFSET_CHECKPOINTS):
+            if _is_link(storage, f"{log_dir.path}/{name}"):
+                yield f"{log_dir.path}/{name}"
+    if home is not None:
+        yield from _of_metadata_log(storage, home)
+
+
+def behind_links(
+    logs: Sequence[LogToLoad], starts: Mapping[str, Sequence[LogStart]]
+) -> Iterator[str]:
+    """Yield the directories of logs whose fate is unknown because of a link."""
+    linked = {log.directory for log in logs if log.behind_link}
+    for start in chain.from_iterable(starts.values()):
+        directory = f"{start.log_dir}/{start.name}"
+        if start.fate is Fate.UNKNOWN and directory in linked:
+            yield directory
+
+
+def check_metadata_log(storage: Storage, log_dir: str) -> None:
+    """Raise LinkError if there are links in place of the metadata log of a log directory, or of its
+    files. Raise CorruptLogError for a link that leads nowhere: the broker does not start.
+    """
+    link = next(_of_metadata_log(storage, log_dir), None)
+    if link is None:
+        return
+    target = link_target(link)
+    if link == f"{log_dir}/{METADATA_DIR}" and not _leads_to_dir(storage, log_dir, METADATA_DIR):
+        raise CorruptLogError(
+            f"{link} is a symbolic link that leads to no directory ({target})",
+            hint="A broker does not start. Is the disk of the target mounted?",
+        )
+    raise LinkError(
+        f"{link} is a symbolic link to {target}, which a broker follows and Winnow does not: which "
+        "partitions the broker sets aside is not known",
+        hint="Mount the target in place of the link, or give a copy of the log directory that has "
+        "the files",
+    )
+
+
+def _of_metadata_log(storage: Storage, log_dir: str) -> Iterator[str]:
+    directory = f"{log_dir}/{METADATA_DIR}"
+    if _is_link(storage, directory):
+        yield directory
+        return
+    if _is_link(storage, f"{log_dir}/{BOOTSTRAP_CHECKPOINT}"):
+        yield f"{log_dir}/{BOOTSTRAP_CHECKPOINT}"
+    with suppress(OSError):  # said of the metadata log as a whole
+        for entry in storage.list_dir(directory):
+            if entry.is_link:
+                yield f"{directory}/{entry.name}"
+
+
+def _leads_to_dir(storage: Storage, parent: str, name: str) -> bool:
+    return any(entry.name == name and entry.leads_to_dir for entry in storage.list_dir(parent))
+
+
+def _is_link(storage: Storage, path: str) -> bool:
+    with suppress(OSError, LinkError):  # in a log directory that can't be looked into
+        found = entry_if_there(storage, path)
+        return found is not None and found.is_link
+    return False

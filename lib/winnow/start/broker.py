@@ -13,7 +13,7 @@ from itertools import chain
 from pyspark import SparkContext
 
 from winnow.advice import Copies
-from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, UsageError, failure_of
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, LinkError, UsageError, failure_of
 from winnow.logdir.names import (
     LOG,
     METADATA_TOPIC,
@@ -27,7 +27,7 @@ from winnow.policy.sources import Settings
 from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress, Silence
 from winnow.runtime.spread import spread
-from winnow.start.beside import metadata_place_problems, unseen
+from winnow.start.beside import behind_links, links_in, metadata_place_problems, unseen
 from winnow.start.copies import copies_of
 from winnow.start.homes import doubled_in, made_anew, without_leader
 from winnow.start.loaded import LoadedLog, LogToLoad
@@ -42,6 +42,7 @@ from winnow.start.small_files import checkpoint_problem
 from winnow.start.values import BrokerStart, Fate, KnownTopics, LogDirStart, LogStart, worst
 from winnow.state import PartitionState, TopicPartition
 from winnow.storage.contract import Storage, Volume, read_if_there
+from winnow.storage.links import words_of_link
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
 from winnow.words import counted, first_few, size
@@ -194,7 +195,7 @@ def _expected_start(
         log_dirs=found,
         left_out=len(logs) - len(questions),
         made_anew=tuple(anew),
-        unseen=not_seen,
+        unseen=(*not_seen, *links_in(storage, log_dirs, home), *behind_links(logs, starts)),
     )
 
 
@@ -237,13 +238,15 @@ def logs_to_load(
         key = parse_partition_dir(plain).topic_partition
         if key is None or key.topic == METADATA_TOPIC:
             continue
-        error, log_bytes = None, 0
+        error, log_bytes, behind_link = None, 0, False
         if not entry.is_dir:
-            error = "it is a symbolic link, which Winnow does not follow"
+            error = words_of_link(f"{log_dir.path}/{entry.name}")
+            behind_link = True
         else:
             try:
                 files = storage.list_dir(f"{log_dir.path}/{entry.name}")
                 log_bytes = sum(file.size for file in files if file.name.endswith(LOG))
+                behind_link = any(file.is_link for file in files)
             except FAILS_ONE_PARTITION as failed:
                 error = failure_of(failed)
         yield LogToLoad(
@@ -257,6 +260,7 @@ def logs_to_load(
             now=now,
             bytes=log_bytes,
             error=error,
+            behind_link=behind_link,
             clean_shutdown=log_dir.clean_shutdown,
             high_watermark=checkpoints.high_watermark.get(key, 0),
             one_byte_versions=settings.kafka.rules.one_byte_versions,
@@ -344,7 +348,7 @@ def _log_dir_start(
             stranger.words(log_dir.path): Fate.STOPS if stranger.stops_broker else Fate.OFFLINE
             for stranger in log_dir.strangers
         },
-        **dict.fromkeys(_unreadable_checkpoints(storage, log_dir.path), Fate.OFFLINE),
+        **dict(_unreadable_checkpoints(storage, log_dir.path)),
     }
     if forbidden := why_not_used(log_dir.path):
         reasons[forbidden] = Fate.OFFLINE
@@ -366,17 +370,20 @@ def _log_dir_start(
     )
 
 
-def _unreadable_checkpoints(storage: Storage, path: str) -> Iterator[str]:
+def _unreadable_checkpoints(storage: Storage, path: str) -> Iterator[tuple[str, Fate]]:
     for name in OFFSET_CHECKPOINTS:
+        fate = Fate.OFFLINE
         try:
             data = read_if_there(storage, f"{path}/{name}")
             problem = None if data is None else checkpoint_problem(data, words=_OFFSET_WORDS)
+        except LinkError:
+            problem, fate = words_of_link(f"{path}/{name}"), Fate.UNKNOWN
         except CorruptLogError as error:
             problem = error.what
         except OSError as error:
             problem = str(error)
         if problem is not None:
-            yield f"{path}/{name} can't be read: {problem}"
+            yield f"{path}/{name} can't be read: {problem}", fate
 
 
 def _on_full_disk(path: str, volume: Volume, settings: Settings) -> str:

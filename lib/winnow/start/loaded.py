@@ -29,6 +29,8 @@ class LogToLoad:
     """Of its logs, about: decides which are read first."""
     error: str | None
     """Why it can't be recovered, if that is known before it is read."""
+    behind_link: bool = False
+    """Its directory, or an entry in it, is a symbolic link."""
     clean_shutdown: bool = False
     """There is a marker: a loader recovers only segments without an offset index."""
     one_byte_versions: bool = True

@@ -27,6 +27,7 @@ from winnow.policy.server_properties import ServerProperties
 from winnow.policy.sources import Settings
 from winnow.start.named import Named, place_of
 from winnow.storage.contract import Storage
+from winnow.storage.links import words_of_link
 from winnow.storage.urls import is_remote
 from winnow.wire.metadata_records import MigrationRecord
 from winnow.words import moment
@@ -60,7 +61,7 @@ class Choice:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Log:
     log_dir: str
     node_id: int | None
@@ -282,12 +283,15 @@ def _log_in(
 
 def _read(storage: Storage, log_dir: str, node_id: int | None) -> _Log:
     metadata, why = None, ""
+    directory = f"{log_dir}/{METADATA_DIR}"
     try:
+        if storage.entry(directory).is_link:
+            return _Log(log_dir, node_id, None, words_of_link(directory))
         unclean = not was_shut_down_cleanly(storage, log_dir)
-        metadata = read_cluster_metadata(storage, f"{log_dir}/{METADATA_DIR}", unclean=unclean)
+        metadata = read_cluster_metadata(storage, directory, unclean=unclean)
     except FAILS_ONE_PARTITION as error:
         why = str(error)
-    return _Log(log_dir=log_dir, node_id=node_id, metadata=metadata, error=why)
+    return _Log(log_dir, node_id, metadata, why)
 
 
 def _newest(found: _Found) -> Choice:

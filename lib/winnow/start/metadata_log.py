@@ -15,6 +15,7 @@ from typing import Any
 from winnow.errors import (
     FAILS_ONE_PARTITION,
     CorruptLogError,
+    LinkError,
     OversizedBatchError,
     failure_of,
 )
@@ -30,6 +31,7 @@ from winnow.policy.known_version import highest_level
 from winnow.policy.server_properties import ServerProperties
 from winnow.policy.sources import Settings
 from winnow.policy.versions import KnownVersion
+from winnow.start.beside import check_metadata_log
 from winnow.start.loaded import LogToLoad
 from winnow.start.log import LogQuestion, start_of_log
 from winnow.start.metadata_fit import MetadataFit
@@ -76,10 +78,11 @@ def start_of_metadata_log(
     known, problem = _UNKNOWN_TOPICS, None
     fit = MetadataFit(highest_level(kafka))
     try:
+        check_metadata_log(storage, log_dir)
         problem = _why_not_loaded(storage, directory, loaded)
         if problem is None:
             known = _known_topics(storage, directory, fit)
-    except OversizedBatchError as error:  # a broker may load it
+    except (LinkError, OversizedBatchError) as error:  # a broker may load it
         return MetadataStart(directory, Fate.UNKNOWN, str(error), _UNKNOWN_TOPICS)
     except CorruptLogError as error:
         if loaded.log_end_offset == 0:

@@ -14,12 +14,19 @@ from typing import Any
 
 import javaproperties
 
-from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, OversizedBatchError, failure_of
+from winnow.errors import (
+    FAILS_ONE_PARTITION,
+    CorruptLogError,
+    LinkError,
+    OversizedBatchError,
+    failure_of,
+)
 from winnow.logdir.metadata_log import Value, read_snapshot
 from winnow.logdir.names import BOOTSTRAP_CHECKPOINT, JAVA_INT, META_PROPERTIES, QUORUM_STATE
 from winnow.policy.versions import KnownVersion
 from winnow.start.values import Fate
 from winnow.storage.contract import Storage, read_if_there
+from winnow.storage.links import words_of_link
 
 _FIELDS = {
     0: ("leaderId", "leaderEpoch", "votedId", "appliedOffset", "currentVoters", "clusterId"),
@@ -105,6 +112,9 @@ def meta_problems(
         except FileNotFoundError:
             yield MetaProblem(log_dir, Fate.STOPS, f"{path} is missing")
             continue
+        except LinkError:
+            yield MetaProblem(log_dir, Fate.UNKNOWN, f"{path} can't be read: {words_of_link(path)}")
+            continue
         except (OSError, ValueError, CorruptLogError) as error:
             fate = Fate.STOPS if log_dir == home else Fate.OFFLINE
             yield MetaProblem(log_dir, fate, f"{path} can't be read: {error}")
@@ -142,6 +152,8 @@ def zookeeper_problem(
         storage.read_bytes(path)
     except FileNotFoundError:
         return None
+    except LinkError:
+        return MetaProblem(log_dir, Fate.UNKNOWN, f"{path} can't be read: {words_of_link(path)}")
     except (OSError, CorruptLogError) as problem:
         return MetaProblem(log_dir, Fate.OFFLINE, f"{path} can't be read: {problem}")
     before_ensemble = kafka.newest.last < _ENSEMBLE

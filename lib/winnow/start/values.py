@@ -116,7 +116,9 @@ class BrokerStart:
     made_anew: tuple[str, ...] = ()
     """Partitions that have no directory: the broker makes one without a record."""
     unseen: tuple[str, ...] = ()
-    """What the broker may read, too, and Winnow was not given. They are among `reasons`."""
+    """What the broker may read, too, and Winnow was not given, or does not read: it is behind a
+    symbolic link. The reasons name it.
+    """
 
     @property
     def is_safe(self) -> bool:

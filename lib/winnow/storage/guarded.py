@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from winnow.errors import CorruptLogError
+from winnow.errors import CorruptLogError, LinkError
 
 _OPENAT2 = 437
 """Number of the system call; the same on every architecture."""
@@ -38,8 +38,7 @@ _KINDS = (
 
 
 def open_guarded(path: str, flags: int) -> int:
-    """Open like `os.open`, with O_CLOEXEC. CorruptLogError if `path` is a link or leads through
-    one.
+    """Open like `os.open`, with O_CLOEXEC. LinkError if `path` is a link or leads through one.
 
     With O_PATH and O_NOFOLLOW it may be a link itself. Never waits for the other end of a pipe.
     Creates nothing: `winnow.storage.creating` does that.
@@ -137,11 +136,11 @@ def not_a_file(path: str, status: os.stat_result) -> CorruptLogError:
     )
 
 
-def link_on(path: str) -> CorruptLogError:
+def link_on(path: str) -> LinkError:
     """Return the error for a path through a link. It names the link if that can be found."""
     parts = path.split("/")
     starts = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
-    return CorruptLogError(
+    return LinkError(
         "a path leads through a symbolic link",
         expected="files and directories only",
         found="a symbolic link",

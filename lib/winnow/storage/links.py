@@ -13,3 +13,8 @@ def link_target(path: str) -> str:
         return os.path.normpath(
             os.path.join(os.path.dirname(path), os.readlink(name, dir_fd=directory))
         )
+
+
+def words_of_link(path: str) -> str:
+    """Return what a symbolic link is, for a message about the partition or the file at `path`."""
+    return f"it is a symbolic link to {link_target(path)}, which Winnow does not follow"

@@ -56,6 +56,13 @@ def test_indexes_do_not_matter(log_dir: Path) -> None:
     assert brief(log_dir) == []
 
 
+def test_link_is_named_and_the_partitions_beside_it_are_checked(log_dir: Path) -> None:
+    target = log_dir.parent / "elsewhere"
+    (log_dir / METADATA_DIR).rename(target)
+    (log_dir / METADATA_DIR).symlink_to(target)
+    assert only(log_dir).message == f"not checked: a symbolic link to {target}"
+
+
 def test_torn_end_is_cut_at_each_start(log_dir: Path) -> None:
     path = last_log(log_dir)
     size = path.stat().st_size

@@ -72,10 +72,9 @@ def _title(result: SweepResult) -> str:
     if not result.findings:
         harm = "No file is damaged, but a start of the broker would do harm."
         return harm if result.harmful_starts else "Nothing is wrong."
-    damage = sum(finding.is_damage for finding in result.findings)
     partitions = {(f.log_dir, f.topic, f.partition) for f in result.findings if f.topic is not None}
     where = f" in {counted(len(partitions), 'partition')}" if partitions else ""
-    mended = len(result.findings) - damage
+    mended = sum(finding.kind.is_repaired for finding in result.findings)
     rest = f", {mended:,} of them repaired by a broker when it starts" if mended else ""
     return f"{counted(len(result.findings), 'finding')}{where}{rest}"
 

@@ -42,8 +42,13 @@ class Kind(StrEnum):
 
     @property
     def is_damage(self) -> bool:
-        """False if a starting broker repairs it without any loss."""
-        return self not in {Kind.TORN_TAIL, Kind.SNAPSHOT, Kind.LEFTOVER, Kind.LINK}
+        """False if a starting broker repairs it without any loss, or if nothing is wrong."""
+        return not (self.is_repaired or self is Kind.LINK)
+
+    @property
+    def is_repaired(self) -> bool:
+        """Whether a starting broker repairs it without any loss."""
+        return self in {Kind.TORN_TAIL, Kind.SNAPSHOT, Kind.LEFTOVER}
 
     @property
     def needs_copy(self) -> bool:

@@ -43,6 +43,9 @@ def metadata_findings(
     """Yield what is wrong with the metadata log. `of_files`: what is wrong with its files, each
     checked alone.
     """
+    if any(finding.kind is Kind.LINK for finding in of_files):  # its files are not looked at
+        yield from of_files
+        return
     problem = _problem_of_records(storage, scope)
     own = [*_snapshots(storage, scope, problem), *_quorum_state(storage, scope)]
     named = {finding.file for finding in own}
