@@ -17,7 +17,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from winnow.api import clean
+import winnow
 from winnow.ledger.place import KEY_SUMMARIES
 from winnow.policy.describe import parse_topic_configs
 from winnow.policy.sources import Settings
@@ -40,7 +40,7 @@ def run(spark: SparkSession, order: dict[str, Any]) -> dict[str, Any]:
         profiler = stack.enter_context(profiling(spark.sparkContext)) if order["profile"] else None
         ledger, now = order["ledger"], order["now"]
         begin = time.perf_counter()
-        result = clean(
+        result = winnow.clean(
             spark,
             [order["log_dir"]],
             settings=settings,
@@ -48,7 +48,7 @@ def run(spark: SparkSession, order: dict[str, Any]) -> dict[str, Any]:
             ledger=ledger,
             key_summaries=None if ledger is None else f"{ledger}/{KEY_SUMMARIES}",
             progress=profiler,
-        )
+        ).run
         seconds = time.perf_counter() - begin
     return {
         "profile": None if profiler is None else asdict(profiler.profile()),

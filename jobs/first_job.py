@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from winnow.cleaning.result import RunResult
 from winnow.ledger.append import append
-from winnow.ledger.history import read_history
+from winnow.ledger.history import history
 from winnow.ledger.rows import cleaning
 
 
@@ -21,7 +21,7 @@ def main() -> None:
         for run_id in ("first", "second"):  # the first creates the table, the second appends
             nothing = RunResult(run_id=run_id, verb="clean", now=0, partitions=())
             append(spark.sparkContext, ledger, cleaning(nothing, log_dirs=(), started=0, ended=0))
-        if len(read_history(spark, ledger, since=None, topics=()).runs) != 2:
+        if len(history(spark, ledger, since=None, topics=()).runs) != 2:
             raise SystemExit(1)
     spark.stop()
 

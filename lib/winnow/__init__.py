@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from winnow.api import Plan, Result, clean, compare, explain, ledger_table, plan, verify
     from winnow.reading import Avro, Json, read
-    from winnow.values import Plan, Result, clean, compare, explain, ledger_table, plan, verify
 
 _READING = ("Avro", "Json", "read")
 
@@ -32,7 +32,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    package = "winnow.reading" if name in _READING else "winnow.values"
+    package = "winnow.reading" if name in _READING else "winnow.api"
     return getattr(import_module(package), name)  # importing winnow loads nothing
 
 

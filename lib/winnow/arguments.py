@@ -14,14 +14,11 @@ from inspect import Parameter
 from types import UnionType
 from typing import (
     Any,
-    ForwardRef,
     Literal,
     ParamSpec,
     Protocol,
-    Required,
     TypeVar,
     Union,
-    Unpack,
     get_args,
     get_origin,
     runtime_checkable,
@@ -113,53 +110,33 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
     @wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        declared, others = _declared(function)
-        for name in kwargs:
-            if others is None and name not in declared:
-                near = difflib.get_close_matches(name, declared, n=1)
-                raise UsageError(
-                    f"there is no argument {name}",
-                    expected=", ".join(one for one in declared if one != "self"),
-                    hint=f"Did you mean {near[0]}?" if near else None,
-                )
-        positional = [one.name for one in declared.values() if one.kind is not one.KEYWORD_ONLY]
-        given = dict(zip(positional, args, strict=False)) | kwargs
-        for one in declared.values():
-            if one.default is one.empty and one.name not in given:
-                raise UsageError(
-                    f"the argument {one.name} is missing", expected=words(one.annotation)
-                )
+        declared = _parameters(function)
+        others = next((p for p in declared.values() if p.kind is p.VAR_KEYWORD), None)
+        named = [p for p in declared.values() if p is not others]
+        given = dict(zip(declared, args, strict=False)) | kwargs
+        if others is None and (unknown := [*given.keys() - declared.keys()]):
+            near = difflib.get_close_matches(unknown[0], declared, n=1)
+            raise UsageError(
+                f"there is no argument {unknown[0]}",
+                expected=", ".join(p.name for p in named if p.name != "self"),
+                hint=f"Did you mean {near[0]}?" if near else None,
+            )
+        for p in named:
+            if p.default is p.empty and p.name not in given:
+                raise UsageError(f"the argument {p.name} is missing", expected=words(p.annotation))
         for name, found in given.items():
-            wanted = declared.get(name, others)
-            if wanted is not None and (found is not None or wanted.default is not None):
-                _check(name, found, wanted.annotation)
+            if (parameter := declared.get(name, others)) is not None:
+                _check(name, found, parameter.annotation)
         return function(*args, **kwargs)
 
     return call
 
 
 @cache
-def _declared(function: Callable[..., object]) -> tuple[Mapping[str, Parameter], Parameter | None]:
-    """Return the parameters of a function, and the one that takes any other name. Options of a
-    TypedDict are parameters too: None means their default, so it fits whatever their type.
-    """
-    declared: dict[str, Parameter] = {}
-    others = None
-    for name, parameter in inspect.signature(function).parameters.items():
-        kind = _type_of(parameter.annotation, function.__module__)
-        if _origin_of(kind) is Unpack:
-            for option, of in get_args(kind)[0].__annotations__.items():
-                kind, default = _type_of(of, function.__module__), None
-                if _origin_of(kind) is Required:
-                    kind, default = get_args(kind)[0], Parameter.empty
-                declared[option] = Parameter(
-                    option, Parameter.KEYWORD_ONLY, annotation=kind, default=default
-                )
-        elif parameter.kind is parameter.VAR_KEYWORD:
-            others = parameter.replace(annotation=kind)
-        else:
-            declared[name] = parameter.replace(annotation=kind)
-    return declared, others
+def _parameters(function: Callable[..., object]) -> Mapping[str, Parameter]:
+    names_of_module = _Names(vars(sys.modules[function.__module__]))
+    signature = inspect.signature(function, eval_str=True, globals={}, locals=names_of_module)
+    return signature.parameters
 
 
 class _Names(dict[str, Type]):
@@ -167,16 +144,6 @@ class _Names(dict[str, Type]):
 
     def __missing__(self, name: str) -> Type:
         return getattr(builtins, name, _NAMED.get(name, Any))
-
-
-def _type_of(annotation: Type, module: str) -> Type:
-    if isinstance(annotation, ForwardRef):  # in a TypedDict, perhaps of another module
-        module, annotation = annotation.__forward_module__ or module, annotation.__forward_arg__
-    if annotation is Parameter.empty:
-        return Any
-    if not isinstance(annotation, str):
-        return annotation
-    return eval(annotation, {}, _Names(vars(sys.modules[module])))  # noqa: S307 - our own source
 
 
 def _check(name: str, found: object, kind: Type) -> None:
@@ -202,7 +169,7 @@ def _fits(found: object, kind: Type) -> bool:
 
 def _fits_one(found: object, kind: Type) -> bool:
     origin = _origin_of(kind) or kind
-    if origin in (Any, Literal) or (
+    if origin in (Any, Literal, Parameter.empty) or (
         getattr(origin, "_is_protocol", False)
         and not getattr(origin, "_is_runtime_protocol", False)
     ):

@@ -17,6 +17,7 @@ from tests.crash.small_log import HOUR_MS
 from tests.fixtures.data import copy_tree
 from tests.kafka.judge.judge import Kafka
 from tests.log_writer.dir_writer import LogDirWriter
+from winnow import api
 from winnow.errors import CorruptLogError
 from winnow.logdir.commit.kept import kept_run_ids, read_kept
 from winnow.logdir.commit.recovery import recover
@@ -30,7 +31,6 @@ from winnow.logdir.names import (
     SNAPSHOT,
     segment_file,
 )
-from winnow.recovery.runs.run import recover_log_dirs
 from winnow.state import TopicPartition
 from winnow.storage.local import LocalStorage
 from winnow.wire.plain import Record
@@ -115,7 +115,7 @@ def test_undo_of_stopped_run_is_refused_once_kafka_has_cleaned(
         cleaned = read_log(directory).records
         if not kept_run_ids(STORAGE, str(directory)):
             continue
-        (found,) = recover_log_dirs([str(point.root)], undo_run="run").partitions
+        (found,) = api.recover([str(point.root)], undo_run="run").partitions
         # Without a step that came to pass there is nothing to put back.
         assert found.error is None or "the log has changed since the run" in found.error, (
             point.label
@@ -142,7 +142,7 @@ def test_stopped_undo_restores_all_or_nothing_once_kafka_has_cleaned(
         cleaned = read_log(directory).records
         if not kept_run_ids(STORAGE, str(directory)):
             continue
-        (found,) = recover_log_dirs([str(point.root)], undo_run="run").partitions
+        (found,) = api.recover([str(point.root)], undo_run="run").partitions
         back = found.error is None
         assert back or "the log has changed since the run" in str(found.error), point.label
         assert read_log(directory).records == (

@@ -18,7 +18,8 @@ from tests.fixtures.data import copy_tree
 from tests.kafka.cleaner.txn_scripts import HOUR_MS, NOW, Script
 from tests.kafka.judge.judge import Kafka
 from tests.log_writer.dir_writer import LogDirWriter
-from winnow.api import clean, erase, recover
+from tests.spark.runs import clean
+from winnow.api import erase, recover
 from winnow.cleaning.result import RunResult
 from winnow.cli.text.erase import page
 from winnow.logdir.commit.kept import RUN_JSON, close_kept, read_kept

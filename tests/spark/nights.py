@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tests.log_writer.dir_writer import LogDirWriter
 from tests.log_writer.leader_batches import NOBODY, Producer
 from tests.log_writer.segment_writer import SegmentConfig
-from winnow.api import clean
+from tests.spark.runs import clean
 from winnow.cleaning.result import PartitionResult
 from winnow.policy.describe import parse_topic_configs
 from winnow.policy.sources import Settings

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.fixtures.data import TOPIC_CONFIGS, copy_tree, unpacked
-from winnow.api import clean, plan
+from winnow.api.run import run_and_record
+from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult, RunResult
 from winnow.policy.describe import parse_topic_configs
 from winnow.policy.sources import Settings, parse_topic_set
+from winnow.runtime.session import WithContext
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -127,6 +129,24 @@ def run(
     **more: Any,
 ) -> RunResult:
     return verb(spark, [str(path) for path in log_dirs], settings=settings(*sets), now=now, **more)
+
+
+def plan(spark: WithContext, log_dirs: Sequence[str], **options: Any) -> RunResult:
+    """What the command line's `plan` calls. `options`: of `Request.of` and `run_and_record`."""
+    return _done(spark, log_dirs, options, touch=False)
+
+
+def clean(spark: WithContext, log_dirs: Sequence[str], **options: Any) -> RunResult:
+    """What the command line's `clean` calls. `options`: of `Request.of` and `run_and_record`."""
+    return _done(spark, log_dirs, options, touch=True)
+
+
+def _done(
+    spark: WithContext, log_dirs: Sequence[str], options: dict[str, Any], *, touch: bool
+) -> RunResult:
+    names = ("ledger", "output", "begin_again", "work_dir", "work_space")
+    how = {name: options.pop(name) for name in names if name in options}
+    return run_and_record(spark, log_dirs, Request.of(options, touch=touch), **how)
 
 
 def by_name(result: RunResult) -> dict[str, PartitionResult]:

@@ -16,9 +16,9 @@ from tests.log_writer.leader_batches import Producer
 from tests.log_writer.segment_writer import SegmentConfig
 from tests.log_writer.writer import LogWriter
 from tests.session import verbs_use
-from tests.spark.runs import changes, files_of
+from tests.spark.runs import changes, clean, files_of
 from tests.twins.encoding import encode_batch
-from winnow.api import clean, compare_replicas, erase
+from winnow.api import compare_replicas, erase
 from winnow.cli.main import run as run_command
 from winnow.errors import UsageError
 from winnow.policy.sources import Settings, parse_topic_set

@@ -17,14 +17,13 @@ from tests.crash.runs import read_log
 from tests.disks import after_an_error, disk_or_skip
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
 from tests.session import verbs_use
-from tests.spark.runs import NOW, by_name, changes, files_of, run, settings
+from tests.spark.runs import NOW, by_name, changes, clean, files_of, plan, run, settings
 from tests.twins.encoding import encode_batch
 from tests.twins.walk import decode_batch
-from winnow.api import clean, doctor, plan
+from winnow.api import doctor, recover
 from winnow.cleaning.result import COMPACTED, RETAINED, TOMBSTONE_AGES_MS
 from winnow.cli.main import run as run_command
 from winnow.policy.sources import Settings
-from winnow.recovery.runs.run import recover_log_dirs
 from winnow.verbs.doctor.values import Census
 from winnow.verbs.erase.values import Amount
 from winnow.wire.batch import CONTROL, DELETE_HORIZON, HEADER_V2_SIZE
@@ -292,13 +291,13 @@ def test_what_was_left_and_what_is_kept_is_found(spark: SparkSession, tmp_path: 
 
     kept = diagnosis()["kept"]
     assert sum(partition.kept_bytes or 0 for partition in done.partitions) == kept
-    found = recover_log_dirs([str(log_dir)], dry_run=True).partitions
+    found = recover([str(log_dir)], dry_run=True).partitions
     assert sum(one.bytes for partition in found for one in partition.kept) == kept
     assert diagnosis() == {"leftovers": 1100, "kept": kept}
-    assert recover_log_dirs([str(log_dir)], dry_run=True).partitions[0].removed
-    recover_log_dirs([str(log_dir)])
+    assert recover([str(log_dir)], dry_run=True).partitions[0].removed
+    recover([str(log_dir)])
     assert diagnosis() == {"kept": kept}
-    purged = recover_log_dirs([str(log_dir)], purge_run="all")
+    purged = recover([str(log_dir)], purge_run="all")
     assert sum(partition.bytes_freed for partition in purged.partitions) == kept > 0
     assert diagnosis() == {}
 

@@ -13,8 +13,7 @@ import pytest
 from tests.disks import disk_or_skip, fill
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
 from tests.session import verbs_use
-from tests.spark.runs import NOW, changes, files_of, run
-from winnow.api import clean
+from tests.spark.runs import NOW, changes, clean, files_of, run
 from winnow.cli.main import run as run_command
 from winnow.logdir.metadata import METADATA_DIR
 from winnow.logdir.names import CLEAN_SHUTDOWN

@@ -16,8 +16,7 @@ import pytest
 
 from tests.pages import ROOT
 from tests.spark.bombs import bomb, log_dir_with_bomb
-from tests.spark.runs import NOW, files_of
-from winnow.api import clean
+from tests.spark.runs import NOW, clean, files_of
 from winnow.batch_memory import LEAST_BYTES
 from winnow.policy.describe import parse_topic_configs
 from winnow.policy.sources import Settings

@@ -21,7 +21,6 @@ from winnow.cleaning.result import RunResult
 from winnow.cli.text.progress import Progress
 from winnow.errors import UsageError
 from winnow.ledger.append import LOCK, Addition, append
-from winnow.ledger.history import read_history
 from winnow.ledger.rows import cleaning
 from winnow.ledger.schema import LEDGER
 
@@ -150,7 +149,7 @@ def test_all_files_of_a_ledger_are_in_its_directory(
     append(spark.sparkContext, str(ledger), entry(run_of(), ended=NOW))
     assert [path.name for path in tmp_path.iterdir()] == [name]
     moved = ledger.rename(tmp_path / "moved")
-    assert len(read_history(spark, str(moved), since=None, topics=()).runs) == 1
+    assert len(history(spark, str(moved), since=None, topics=()).runs) == 1
 
 
 def test_history_totals(spark: SparkSession, ledger: str) -> None:
@@ -308,7 +307,7 @@ def test_tables_and_tasks_are_counted_while_a_ledger_is_read(
         one = of_id(f"r{number}", run_of(idle("t")))
         append(spark.sparkContext, ledger, entry(one))
     screen = Screen()
-    past = read_history(spark, ledger, since=None, topics=["t"], progress=screen)
+    past = history(spark, ledger, since=None, topics=["t"], progress=screen)
     assert len(past.runs) == 3
     assert screen.lines[0] == "opening the ledger: 1 of 2, 3 s left (3 s)"
     assert screen.line().startswith("reading the ledger")

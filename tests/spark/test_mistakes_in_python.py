@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import winnow
 from tests.spark.mistakes import two_log_dirs, with_two_topics
 from tests.spark.runs import NOW, clean, files_of, plan, run, settings
-from winnow import api, reading, values
+from winnow import api, reading
 from winnow.errors import UsageError
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def test_globs_that_leave_no_topic_are_refused(
 def test_empty_list_of_topics_is_not_all_of_them(
     spark: SparkSession, log_dirs: tuple[Path, Path]
 ) -> None:
-    for call in (values.plan, values.clean):
+    for call in (winnow.plan, winnow.clean):
         with pytest.raises(UsageError, match="topics is empty"):
             call(spark, str(log_dirs[0]), settings=settings(), now=NOW, topics=[])
 
@@ -100,7 +101,7 @@ def test_what_if_for_topics_that_the_plan_does_not_have_is_refused(
     spark: SparkSession, log_dirs: tuple[Path, Path]
 ) -> None:
     configs = settings()
-    made = values.plan(spark, str(log_dirs[0]), settings=configs, now=NOW)
+    made = winnow.plan(spark, str(log_dirs[0]), settings=configs, now=NOW)
     for glob, words in (("c-tmob", "Similar: c-tomb"), ("d-size", "matches no"), ("", "empty")):
         with pytest.raises(UsageError, match=words):
             made.what_if(topics=glob, retention_ms=5)
@@ -112,7 +113,7 @@ def test_plan_executes_with_its_own_choice_of_topics(
     """Also if it decides again, which compares nothing with the plan."""
     names = [str(path) for path in log_dirs]
     before = files_of(log_dirs[1])
-    made = values.plan(spark, names, settings=settings(), now=NOW, exclude="d-*")
+    made = winnow.plan(spark, names, settings=settings(), now=NOW, exclude="d-*")
     assert [p.topic for p in made.execute(refresh=True).partitions] == ["c-tomb"]
     assert files_of(log_dirs[1]) == before
 
@@ -145,7 +146,7 @@ def test_time_out_of_range_is_refused_in_python(
         lambda: clean(spark, names, settings=settings(), now=now),
         lambda: api.explain(spark, names, "c-tomb-0", settings=settings(), now=now),
         lambda: api.doctor(spark, names, settings=settings(), now=now),
-        lambda: values.plan(spark, names, now=now),
+        lambda: winnow.plan(spark, names, now=now),
     ):
         with pytest.raises(UsageError, match="now is out of range"):
             call()
@@ -167,59 +168,59 @@ def cleaned(spark: SparkSession, log_dir: str, **more: Any) -> object:
 
 
 PYTHON: dict[str, tuple[Callable[[SparkSession, str], object], str]] = {
-    "no log directory": (lambda s, _: values.plan(s, []), "no log directory was given"),
-    "nothing to verify": (lambda s, _: values.verify(s, []), "no log directory was given"),
-    "an empty name": (lambda s, _: values.plan(s, ""), "the name of a log directory is empty"),
-    "a path": (lambda s, d: values.plan(s, Path(d)), "log_dirs can't be used"),  # type: ignore[arg-type]
-    "one text for a list": (api.verify, "expected a list of texts"),
-    "no topics": (lambda s, d: values.clean(s, d, topics=[]), "topics is empty"),
-    "topics that are None": (lambda s, d: values.clean(s, d, topics=None), "found None"),  # type: ignore[arg-type]
-    "topics of numbers": (lambda s, d: values.clean(s, d, topics=[5]), r"found \[5\]"),  # type: ignore[list-item]
-    "a clock as a text": (lambda s, d: values.plan(s, d, now="2026-01-01"), "now can't be used"),  # type: ignore[arg-type]
-    "a clock as a truth": (lambda s, d: values.plan(s, d, now=True), "now can't be used"),
-    "a clock in seconds": (lambda s, d: values.plan(s, d, now=NOW // 1000), "Is it in seconds"),
-    "nothing to free": (lambda s, d: values.clean(s, d, free_at_least=0), "1 or more, found 0"),
-    "a size as a text": (lambda s, d: values.clean(s, d, free_at_least="1G"), "found '1G'"),  # type: ignore[arg-type]
-    "negative space": (lambda s, d: values.plan(s, d, max_extra_space=-1), "0 or more, found -1"),
-    "negative free space": (lambda s, d: values.plan(s, d, keep_free=-1), "0 or more, found -1"),
+    "no log directory": (lambda s, _: winnow.plan(s, []), "no log directory was given"),
+    "nothing to verify": (lambda s, _: winnow.verify(s, []), "no log directory was given"),
+    "an empty name": (lambda s, _: winnow.plan(s, ""), "the name of a log directory is empty"),
+    "a path": (lambda s, d: winnow.plan(s, Path(d)), "log_dirs can't be used"),  # type: ignore[arg-type]
+    "a number for a list": (lambda s, _: api.verify(s, 5), "expected a text or a list of texts"),  # type: ignore[arg-type]
+    "no topics": (lambda s, d: winnow.clean(s, d, topics=[]), "topics is empty"),
+    "topics that are None": (lambda s, d: winnow.clean(s, d, topics=None), "found None"),  # type: ignore[arg-type]
+    "topics of numbers": (lambda s, d: winnow.clean(s, d, topics=[5]), r"found \[5\]"),  # type: ignore[list-item]
+    "a clock as a text": (lambda s, d: winnow.plan(s, d, now="2026-01-01"), "now can't be used"),  # type: ignore[arg-type]
+    "a clock as a truth": (lambda s, d: winnow.plan(s, d, now=True), "now can't be used"),
+    "a clock in seconds": (lambda s, d: winnow.plan(s, d, now=NOW // 1000), "Is it in seconds"),
+    "nothing to free": (lambda s, d: winnow.clean(s, d, free_at_least=0), "1 or more, found 0"),
+    "a size as a text": (lambda s, d: winnow.clean(s, d, free_at_least="1G"), "found '1G'"),  # type: ignore[arg-type]
+    "negative space": (lambda s, d: winnow.plan(s, d, max_extra_space=-1), "0 or more, found -1"),
+    "negative free space": (lambda s, d: winnow.plan(s, d, keep_free=-1), "0 or more, found -1"),
     "no throttle": (lambda s, d: planned(s, d, throttle=0), "throttle can't be used"),
-    "a switch as a text": (lambda s, d: values.clean(s, d, keep_replaced="no"), "True or False"),  # type: ignore[arg-type]
-    "a refresh as a text": (lambda s, d: values.plan(s, d).execute(refresh="no"), "True or False"),  # type: ignore[arg-type]
+    "a switch as a text": (lambda s, d: winnow.clean(s, d, keep_replaced="no"), "True or False"),  # type: ignore[arg-type]
+    "a refresh as a text": (lambda s, d: winnow.plan(s, d).execute(refresh="no"), "True or False"),  # type: ignore[arg-type]
     "an estimate that cleans": (lambda s, d: cleaned(s, d, estimate=True), "is for plans"),
-    "sets as a text": (lambda s, d: values.plan(s, d, sets="a=b"), "sets can't be used"),  # type: ignore[arg-type]
+    "sets as a text": (lambda s, d: winnow.plan(s, d, sets="a=b"), "sets can't be used"),  # type: ignore[arg-type]
     "values as a text": (
-        lambda s, d: values.plan(s, d, topic_sets={"d-size": "retention.ms=5"}),  # type: ignore[dict-item]
+        lambda s, d: winnow.plan(s, d, topic_sets={"d-size": "retention.ms=5"}),  # type: ignore[dict-item]
         r"topic_sets\['d-size'\] can't be used: expected a mapping",
     ),
-    "a topic's key": (lambda s, d: values.plan(s, d, sets={"retention.ms": 1}), "of topics"),
+    "a topic's key": (lambda s, d: winnow.plan(s, d, sets={"retention.ms": 1}), "of topics"),
     "a version as a number": (
-        lambda s, d: values.plan(s, d, kafka_version=3.9),  # type: ignore[arg-type]
+        lambda s, d: winnow.plan(s, d, kafka_version=3.9),  # type: ignore[arg-type]
         "kafka_version can't be used",
     ),
     "a file of another kind": (
-        lambda s, d: values.plan(s, d, server_properties="/dev/null"),
+        lambda s, d: winnow.plan(s, d, server_properties="/dev/null"),
         "not the server.properties of a broker",
     ),
-    "an offset as a text": (lambda s, d: values.explain(s, d, "c-tomb-0", offset="5"), "offset"),  # type: ignore[arg-type]
-    "a key as a number": (lambda s, d: values.explain(s, d, "c-tomb-0", key=5), "key can't"),  # type: ignore[arg-type]
+    "an offset as a text": (lambda s, d: winnow.explain(s, d, "c-tomb-0", offset="5"), "offset"),  # type: ignore[arg-type]
+    "a key as a number": (lambda s, d: winnow.explain(s, d, "c-tomb-0", key=5), "key can't"),  # type: ignore[arg-type]
     "one text for keys": (lambda s, d: api.erase(s, [d], keys="k1"), "expected a list of keys"),
     "a key of numbers": (lambda s, d: api.erase(s, [d], keys=[5]), "expected bytes or texts"),
     "no place": (lambda s, d: api.erase(s, [d], keys=[b"k"], certificate=""), "no name"),
     "an undo of nothing": (lambda _, d: api.recover([d], undo_run=""), "is empty"),
     "no path to read": (lambda s, _: reading.read(s, []), r"path can't be used: .* found \[\]"),
     "plans without names": (
-        lambda s, d: values.compare([values.plan(s, d)]),  # type: ignore[arg-type]
+        lambda s, d: winnow.compare([winnow.plan(s, d)]),  # type: ignore[arg-type]
         "plans can't be used: expected a mapping",
     ),
     "a plan that is none": (
-        lambda _s, _d: values.compare({"a": 5}),  # type: ignore[dict-item]
+        lambda _s, _d: winnow.compare({"a": 5}),  # type: ignore[dict-item]
         r"plans\['a'\] can't be used: expected Plan, found 5",
     ),
     "an unknown argument": (
-        lambda s, d: values.plan(s, d, topcs="x"),  # type: ignore[call-arg]
+        lambda s, d: winnow.plan(s, d, topcs="x"),  # type: ignore[call-arg]
         "there is no argument topcs: .*Did you mean topics",
     ),
-    "no settings": (lambda s, d: api.plan(s, [d], now=NOW), "the argument settings is missing"),  # type: ignore[call-arg]
+    "no settings": (lambda s, d: api.doctor(s, d, now=NOW), "the argument settings is missing"),  # type: ignore[call-arg]
     "a range that ends first": (
         lambda s, d: reading.read(s, d, start=9, end=5),
         "end is before start",

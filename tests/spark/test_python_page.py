@@ -12,8 +12,8 @@ from pyspark.sql.types import StructType
 import winnow
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
 from tests.pages import DOCS, LOG_DIR, Reader
-from winnow.values.plans import COMPARED
-from winnow.values.result import PARTITIONS
+from winnow.api.plans import COMPARED
+from winnow.api.result import PARTITIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

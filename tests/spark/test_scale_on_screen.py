@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import winnow
 from tests.session import verbs_use
 from tests.spark.runs import NOW, add_partition, new_log_dir
-from winnow import values
 from winnow.cli.main import run
 from winnow.cli.text.progress import Progress
 
@@ -83,7 +83,7 @@ def test_all_shows_each_partition(
 
 
 def test_repr_of_a_plan_is_one_short_line(spark: SparkSession, many: Path) -> None:
-    plan = values.plan(
+    plan = winnow.plan(
         spark, str(many / "log-dir"), topic_configs=str(many / "topic-configs.txt"), now=NOW
     )
     for one in (plan, plan.run):
@@ -100,7 +100,7 @@ def test_every_phase_of_a_plan_has_a_count(spark: SparkSession, many: Path) -> N
             shown.append(self.line())
 
     with Kept() as progress:
-        values.plan(
+        winnow.plan(
             spark,
             str(many / "log-dir"),
             topic_configs=str(many / "topic-configs.txt"),

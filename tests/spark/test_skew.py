@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchmarks.data import NOW
+from tests.spark.runs import clean, plan
 from tests.spark.skewed import RECORD_BYTES, make
 from tests.spark.tasks import StageWork, skew, work_of
-from winnow.api import clean, plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,9 +15,9 @@ import pytest
 
 from tests.spark.test_ledger import entry, of_id
 from tests.unit.cli.results import partition, run_of
+from winnow.api import history
 from winnow.errors import WinnowError
 from winnow.ledger.append import Addition, append
-from winnow.ledger.history import read_history
 from winnow.ledger.place import TABLE
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def test_what_delta_would_follow_or_wait_for_is_a_sentence(
     tamper(ledger)
     before = files(ledger.outside)
     with pytest.raises(WinnowError) as error:
-        read_history(spark, str(ledger.path))
+        history(spark, str(ledger.path))
     assert words in str(error.value)
     assert "\n" not in str(error.value)
     if name in WRITTEN:
@@ -206,12 +206,12 @@ def files(directory: Path) -> dict[str, tuple[int, int]]:
 )
 def test_statistics_decide_nothing(spark: SparkSession, ledger: Ledger, stats: str) -> None:
     ledger.edit(ledger.last, "add", lambda add: add.update(stats=stats))
-    assert len(read_history(spark, str(ledger.path)).runs) == 2
+    assert len(history(spark, str(ledger.path)).runs) == 2
 
 
 def test_rows_that_no_run_writes_are_not_shown(spark: SparkSession, ledger: Ledger) -> None:
     rows = ["{}", '{"run_id": "3"}', '{"topic": "x", "status": "done"}']
     append(spark.sparkContext, str(ledger.path), Addition(table=TABLE, rows=rows, run_id="3"))
-    past = read_history(spark, str(ledger.path))
+    past = history(spark, str(ledger.path))
     assert {run.run_id for run in past.runs} == {"1", "2"}
     assert len(past.partitions) == 2

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.runs import NOW, add_partition, files_of, new_log_dir, settings
-from winnow.api import clean, plan
+from tests.spark.runs import NOW, add_partition, clean, files_of, new_log_dir, plan, settings
 from winnow.policy.server_properties import parse_server_properties
 from winnow.policy.sources import parse_set
 

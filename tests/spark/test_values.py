@@ -14,14 +14,14 @@ from pyspark.sql.types import StructType
 
 import winnow
 from tests.fixtures.data import TOPIC_CONFIGS
+from tests.spark import runs
 from tests.spark.runs import NOW, add_partition, changes, files_of, new_log_dir, run, settings
-from winnow import api
+from winnow.api import facts as facts_module
+from winnow.api.plans import COMPARED
+from winnow.api.result import PARTITIONS
 from winnow.cleaning.result import PartitionResult
 from winnow.errors import UsageError, WinnowError
 from winnow.logdir.names import CLEAN_SHUTDOWN
-from winnow.values import facts as facts_module
-from winnow.values.plans import COMPARED
-from winnow.values.result import PARTITIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,10 +62,12 @@ def decided(partitions: tuple[PartitionResult, ...]) -> list[PartitionResult]:
     return [replace(p, settings=(), deletes_more=()) for p in partitions]
 
 
-def test_plan_equals_that_of_the_api(plan: winnow.Plan, log_dir: Path, spark: SparkSession) -> None:
-    assert plan.partitions == run(api.plan, spark, log_dir, estimate=True).partitions
+def test_plan_equals_that_of_the_command_line(
+    plan: winnow.Plan, log_dir: Path, spark: SparkSession
+) -> None:
+    assert plan.partitions == run(runs.plan, spark, log_dir, estimate=True).partitions
     without = winnow.plan(spark, [str(log_dir)], settings=settings(), now=NOW)
-    assert without.partitions == run(api.plan, spark, log_dir).partitions
+    assert without.partitions == run(runs.plan, spark, log_dir).partitions
     assert (without.freed_bytes, without.bytes_before) == (None, plan.bytes_before)
     assert plan.freed_bytes is not None
 
@@ -75,7 +77,7 @@ def test_what_if_equals_a_plan_with_these_settings(
     plan: winnow.Plan, log_dir: Path, spark: SparkSession, policy: dict[str, Any]
 ) -> None:
     sets = [f"*:{name.replace('_', '.')}={value}" for name, value in policy.items()]
-    asked = run(api.plan, spark, log_dir, sets=sets, estimate=True)
+    asked = run(runs.plan, spark, log_dir, sets=sets, estimate=True)
     assert decided(plan.what_if(**policy).partitions) == decided(asked.partitions)
 
 

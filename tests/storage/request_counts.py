@@ -22,12 +22,11 @@ import pytest
 
 from tests.conftest import local_session
 from tests.fixtures.data import copy_log_dir
-from tests.spark.runs import NOW, settings
+from tests.spark.runs import NOW, clean, settings
 from tests.storage.conftest import connected
 from tests.storage.proxy import Proxy, Seen, proxy
 from tests.storage.s3 import moto
 from tests.storage.test_output import upload
-from winnow.api import clean
 from winnow.logdir.names import LOG
 from winnow.storage.places import open_tree
 

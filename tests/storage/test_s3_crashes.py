@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.fixtures.data import copy_log_dir, copy_tree
-from tests.spark.runs import NOW, run, settings
+from tests.spark.runs import NOW, clean, run, settings
 from tests.storage.requests import Counting, Died
 from tests.storage.s3 import BUCKET
 from tests.storage.test_output import upload
-from winnow.api import clean
 from winnow.cleaning.carry_out import carry_out
 from winnow.cleaning.plan.prepare import prepare
 from winnow.cleaning.request import Request

@@ -19,6 +19,7 @@ from tests.fixtures.data import copy_tree
 from tests.storage.requests import Counting, Died, TakingTurns
 from tests.storage.s3 import BUCKET
 from tests.storage.test_output import upload
+from winnow.api import recover
 from winnow.cleaning.commit.commit import (
     begin_round,
     commit_cleaner_checkpoint,
@@ -32,7 +33,6 @@ from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.listing import list_segments
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG_START_CHECKPOINT, STAGING_PREFIX
-from winnow.recovery.runs.run import recover_log_dirs
 from winnow.state import TopicPartition
 from winnow.storage.contract import COMMIT_RECORD, Storage
 from winnow.storage.local import LocalStorage
@@ -143,10 +143,10 @@ def test_round_killed_at_any_request_is_finished_or_discarded(
         left = open_tree(url).list_tree()
         names = {file.name for file in left}
         begun = f"{T}/{STAGING_PREFIX}run/round.json" in names
-        previewed = recover_log_dirs([url], dry_run=True).partitions[0]
+        previewed = recover([url], dry_run=True).partitions[0]
         assert (COMMIT_RECORD in previewed.removed) is (f"{T}/{COMMIT_RECORD}" in names)
         assert open_tree(url).list_tree() == left
-        (told,) = recover_log_dirs([url]).partitions
+        (told,) = recover([url]).partitions
         assert told.error is None, told.error
         found = there(url)
         assert not [name for name in found if ".winnow" in name]
@@ -174,7 +174,7 @@ def test_checkpoint_change_is_finished_too(a_round: Round, s3: str, tmp_path: Pa
         commit_cleaner_checkpoint(S3Storage(Counting(BUCKET, left=2)), url, {T: END_OFFSET})
     assert there(url).keys() == here(a_round.root).keys() | {COMMIT_RECORD}
     with pytest.raises(UsageError, match="matches no topic"):
-        recover_log_dirs([url], topics=["none"])  # it has finished the change by then
+        recover([url], topics=["none"])  # it has finished the change by then
     commit_cleaner_checkpoint(LocalStorage(), str(a_round.root), {T: END_OFFSET})
     assert there(url) == here(a_round.root)
 
@@ -254,7 +254,7 @@ def test_two_rounds_killed_at_any_request_end_like_one_after_the_other(
         bucket = TakingTurns(BUCKET, BOTH, SCHEDULES[schedule](), left=requests)
         ended = drive_both(two_rounds, bucket, url)
         left = {file.name for file in open_tree(url).list_tree()}
-        told = recover_log_dirs([url]).partitions
+        told = recover([url]).partitions
         assert [one.error for one in told] == [None, None]
         found = there(url)
         assert not [name for name in found if ".winnow" in name]

@@ -5,18 +5,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, Literal, Required, TypedDict, Unpack
+from typing import Any, Literal
 
 import pytest
 
 import winnow
-from winnow import api, values
-from winnow.arguments import _check, _declared, checked, words
+from winnow import api
+from winnow.api import Plan, Result
+from winnow.arguments import _check, _parameters, checked, words
 from winnow.errors import UsageError
 from winnow.kafka_log.source import register
 from winnow.policy.sources import Settings
 from winnow.runtime.progress import Silence
-from winnow.values import Plan, Result
 
 
 class _Nothing:
@@ -41,7 +41,7 @@ SAMPLES: Mapping[str, object] = {
 
 
 def functions() -> Iterator[Callable[..., Any]]:
-    for module in (api, values, winnow):
+    for module in (api, winnow):
         for name in module.__all__:
             found = getattr(module, name)
             if inspect.isfunction(found) and found is not winnow.register:
@@ -56,17 +56,19 @@ def test_all_public_functions_are_checked() -> None:
 
 @pytest.mark.parametrize("function", [*dict.fromkeys(functions())], ids=lambda f: f.__qualname__)
 def test_wrong_type_of_any_argument_is_refused_by_its_name(function: Callable[..., Any]) -> None:
-    declared, others = _declared(inspect.unwrap(function))
-    required = {name for name, one in declared.items() if one.default is one.empty}
+    declared = _parameters(inspect.unwrap(function))
+    others = [one for one in declared.values() if one.kind is one.VAR_KEYWORD]
+    named = [one for one in declared.values() if one not in others]
+    required = {one.name for one in named if one.default is one.empty}
     some = {name: SAMPLES.get(name, "x") for name in required - {"self"}}
     some |= {"log_dirs": ["x"]} if "log_dirs" in some else {}
     own = {} if "self" not in declared else {"self": None}
-    wrong = {name for name, one in declared.items() if not fits(_Nothing(), one.annotation)}
+    wrong = {one.name for one in named if not fits(_Nothing(), one.annotation)}
     assert wrong
     for name in sorted(wrong):
         with pytest.raises(UsageError, match=f"^{name} can't be used: expected "):
             function(**own, **some | {name: _Nothing()})
-    if others is None:
+    if not others:
         with pytest.raises(UsageError, match=r"^there is no argument nothing: expected "):
             function(**own, **some, nothing=1)
     for name in some:
@@ -106,20 +108,3 @@ def test_entry_of_a_mapping_is_named() -> None:
     assert call({"a": {"b": 1}}) == 1
     with pytest.raises(UsageError, match=r"sets\['a'\]\['b'\] can't be used: expected a whole"):
         call({"a": {"b": "c"}})  # type: ignore[dict-item]
-
-
-class _Options(TypedDict, total=False):
-    size: int
-    needed: Required[int]
-
-
-@checked
-def _called(**options: Unpack[_Options]) -> object:
-    return options
-
-
-def test_none_means_the_default_of_an_option() -> None:
-    given: Any = {"size": None, "needed": 1}
-    assert _called(**given) == given
-    with pytest.raises(UsageError, match="needed can't be used"):
-        _called(**given | {"needed": None})

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.crash import logs
+from winnow.api import recover
 from winnow.errors import CorruptLogError, failure_of
-from winnow.recovery.runs.run import recover_log_dirs
 from winnow.recovery.runs.values import PartitionRecovery
 from winnow.runtime.failure import failure
 from winnow.storage.contract import Entry
@@ -98,7 +98,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_defect_in_one_partition_does_not_stop_a_recovery(root: Path) -> None:
-    done = recover_log_dirs([str(root)], storage=FailsIn("t-0", RuntimeError("a defect")))
+    done = recover([str(root)], storage=FailsIn("t-0", RuntimeError("a defect")))
     first, second = done.partitions
     assert first.error is not None
     assert "RuntimeError: a defect" in first.error
@@ -108,7 +108,7 @@ def test_defect_in_one_partition_does_not_stop_a_recovery(root: Path) -> None:
 
 def test_interrupt_stops_a_recovery(root: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        recover_log_dirs([str(root)], storage=FailsIn("t-0", KeyboardInterrupt()))
+        recover([str(root)], storage=FailsIn("t-0", KeyboardInterrupt()))
 
 
 BAD = {
@@ -146,7 +146,7 @@ def test_bad_manifest_does_not_stop_other_partitions(root: Path, kind: str, bad:
         (directory / ".winnow-run-quarantine").mkdir()
         (directory / ".winnow-quarantine-run").mkdir()
         (directory / ".winnow-quarantine-run" / "manifest.json").write_text(content)
-    done = recover_log_dirs([str(root)]).partitions
+    done = recover([str(root)]).partitions
     assert of(done, 1).error is None
     assert of(done, 1).removed
     if kind == "kept":

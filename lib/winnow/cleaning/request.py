@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, Required, Self, TypedDict, get_args
+from typing import Any, Literal, Self, get_args
 
 from winnow.arguments import check_least, clock_ms, names, refused
 from winnow.errors import UsageError
@@ -35,46 +35,6 @@ Seen = Callable[[Sequence[Any], "Request"], None]
 
 def new_run_id() -> str:
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}"
-
-
-class Trust(TypedDict, total=False):
-    """Options of every verb that decides, in notebooks too."""
-
-    only: Only | None
-    unclean_shutdown: UncleanShutdown
-
-
-class Scope(TypedDict, total=False):
-    """Options of `plan` and `clean`, in notebooks too. The fields of `Request` describe them."""
-
-    topics: str | Sequence[str]
-    exclude: str | Sequence[str]
-    on_corrupt: OnCorrupt
-    max_extra_space: int | None
-    keep_free: int | None
-
-
-class LookOptions(Trust, total=False):
-    """Options of every verb that decides: settings, clock, and how far to trust a log."""
-
-    settings: Required[Settings]
-    now: Required[int]
-    """The clock of every decision, ms since the epoch."""
-    progress: Progress | None
-
-
-class RunOptions(LookOptions, Scope, total=False):
-    """Options of `plan` and `clean`. The fields of `Request` describe them."""
-
-    free_at_least: int | None
-    throttle: float | None
-    estimate: bool
-    keep_replaced: bool
-    seen: Seen | None
-    stop: Stop | None
-    key_summaries: str | None
-    least_summed_up: int
-    storage: Storage
 
 
 _CHECKS: Mapping[str, Callable[[Any, str], object]] = {

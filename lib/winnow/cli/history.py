@@ -49,10 +49,10 @@ def run_history(call: Call, own: HistoryOptions) -> int:
     if begin is not None and begin > now_ms():
         raise UsageError("--since is in the future", expected="a time in the past", found=own.since)
     with call.spark(sql=True) as spark:
-        from winnow.ledger.history import read_history  # noqa: PLC0415 - it loads pyspark
+        from winnow import api  # noqa: PLC0415 - it loads pyspark
 
         with call.progress() as progress:
-            history = read_history(
+            history = api.history(
                 spark, where, since=begin, topics=request.topics, progress=progress
             )
         call.answer(lambda: to_json(history), page(history, page_width(), now_ms()))

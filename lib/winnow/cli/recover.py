@@ -73,7 +73,7 @@ def run_recover(call: Call, asked: RecoverOptions) -> int:
 
 
 def _recovered(call: Call, asked: RecoverOptions) -> RecoverResult:
-    from winnow.recovery.runs.run import recover_log_dirs  # noqa: PLC0415 - it loads numpy
+    from winnow import api  # noqa: PLC0415 - it loads numpy
 
     with call.progress() as progress:
 
@@ -83,7 +83,7 @@ def _recovered(call: Call, asked: RecoverOptions) -> RecoverResult:
             else:
                 progress.stage(f"recovering {counted(total, 'partition')}", total_tasks=total)
 
-        return recover_log_dirs(
+        return api.recover(
             call.request.log_dirs,
             topics=call.request.topics,
             undo_run=asked.undo,

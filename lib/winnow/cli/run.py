@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 WORK = 10
 """The exit code of `plan --detailed-exitcode` if there is work to do and nothing else to report."""
-_LIMITS = ("max_extra_space", "keep_free", "free_at_least", "work_space", "throttle")
+_LIMITS = ("max_extra_space", "keep_free", "free_at_least", "throttle")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,10 +134,11 @@ def prepare(
     for path in filter(is_remote, request.output):
         open_tree(path)  # checks the URL without a request
     limits = {name: value_of(request, name) for name in _LIMITS}
+    work_space = value_of(request, "work_space")
     ledger = ledger_of(request)
 
     def act(spark: WithContext) -> RunResult:
-        from winnow import api  # noqa: PLC0415 - it loads numba
+        from winnow.api.run import run_and_record  # noqa: PLC0415 - it loads numba
 
         log_dirs = list(request.log_dirs)
         with call.progress() as progress:
@@ -151,7 +152,8 @@ def prepare(
             checks: list[Seen] = [] if saved is None else [saved.check]
             if saved is not None and not isinstance(saved, Saving):
                 # Changes nothing, unlike the repairs with which a cleaning begins.
-                api.plan(spark, log_dirs, only="retention", seen=saved.check_files, **deciding)
+                only_retention = deciding | {"only": "retention", "seen": saved.check_files}
+                run_and_record(spark, log_dirs, Request.of(only_retention, touch=False))
             if asks:
                 checks.append(partial(confirm, pause=call.paused))
 
@@ -159,14 +161,23 @@ def prepare(
                 for check in checks:
                     check(prepared, found)
 
-            asked = ("only", "on_corrupt", "keep_replaced", "output", "work_dir")
-            more = picked(request, *asked) | limits | deciding | {"seen": seen if checks else None}
-            if verb == "clean":
-                summaries = key_summaries_of(request, ledger)
-                more |= picked(request, "begin_again")
-                result = api.clean(spark, log_dirs, ledger=ledger, key_summaries=summaries, **more)
+            options = picked(request, "only", "on_corrupt", "keep_replaced") | limits | deciding
+            options["seen"] = seen if checks else None
+            cleans = verb == "clean"
+            if cleans:
+                options["key_summaries"] = key_summaries_of(request, ledger)
             else:
-                result = api.plan(spark, log_dirs, estimate=request.estimate, **more)
+                options["estimate"] = request.estimate
+            result = run_and_record(
+                spark,
+                log_dirs,
+                Request.of(options, touch=cleans),
+                ledger=ledger if cleans else None,
+                output=request.output,
+                begin_again=cleans and request.begin_again,
+                work_dir=request.work_dir,
+                work_space=work_space,
+            )
         tell_notes(result.notes)
         if verb == "plan":
             if ahead := ahead_of(now, now_ms()):

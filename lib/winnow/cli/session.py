@@ -75,7 +75,7 @@ def started_spark(*, sql: bool, quiet: bool) -> Iterator[Any]:
 
 
 def _load() -> None:
-    import_module("winnow.api")
+    import_module("winnow.api.run")
     ensure_compiled()
 
 

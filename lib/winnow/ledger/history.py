@@ -13,12 +13,12 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as f
 
-from winnow.arguments import checked, time_ms
+from winnow.arguments import checked, names, time_ms
 from winnow.clock import EPOCH
 from winnow.errors import UsageError, WinnowError
 from winnow.ledger.delta import provide_delta
 from winnow.ledger.foreign import check_files, check_inputs
-from winnow.ledger.place import ERASURES, TABLE, table_url
+from winnow.ledger.place import ERASURES, TABLE, default_ledger, table_url
 from winnow.ledger.schema import SCHEMAS
 from winnow.logdir.topic_globs import check_globs
 from winnow.runtime.progress import Progress, Silence, watched
@@ -160,12 +160,51 @@ class History:
 
 
 @checked
-def read_ledger(spark: SparkSession, ledger: str, table: str = TABLE) -> DataFrame:
-    """Return all rows of a table. That of cleanings has one for each partition of each run, and the
-    columns `winnow.ledger.schema.LEDGER`.
+def ledger_table(spark: SparkSession, ledger: str | None = None) -> DataFrame:
+    """Return all cleanings in a ledger.
 
-    Raises UsageError if the table does not exist.
+    Args:
+        spark: A session. Delta's jars are added to it if it has none.
+        ledger: Directory or URL of the ledger. By default that of the command line.
+
+    Returns:
+        One row for each partition of each run, with the columns `winnow.ledger.schema.LEDGER`.
+
+    Raises:
+        UsageError: There is no ledger.
+        WinnowError: The ledger can't be read.
+
+    Example:
+        >>> winnow.ledger_table(spark, "winnow-ledger").count()
+        3
     """
+    return read_ledger(spark, default_ledger() if ledger is None else ledger)
+
+
+@checked
+def erasures(spark: SparkSession, ledger: str) -> DataFrame:
+    """Return all erasures in a ledger.
+
+    Args:
+        spark: A session. Delta's jars are added to it if it has none.
+        ledger: Directory or URL of the ledger.
+
+    Returns:
+        One row for each erasure, with the columns `winnow.ledger.schema.LEDGER_OF_ERASURES`.
+
+    Raises:
+        UsageError: There is no ledger, or no erasure in it.
+        WinnowError: The ledger can't be read.
+
+    Example:
+        >>> winnow.api.erasures(spark, "winnow-ledger").count()
+        1
+    """
+    return read_ledger(spark, ledger, ERASURES)
+
+
+def read_ledger(spark: SparkSession, ledger: str, table: str = TABLE) -> DataFrame:
+    """Return all rows of a table. Raises UsageError if it does not exist."""
     provide_delta(spark.sparkContext)
     check_files(ledger, table)
     session = spark.newSession()
@@ -232,24 +271,38 @@ def erased_in_ledger(
 
 
 @checked
-def read_history(
+def history(
     spark: SparkSession,
     ledger: str,
     *,
     since: int | None = None,
-    topics: Sequence[str] = (),
+    topics: str | Sequence[str] = (),
     progress: Progress | None = None,
 ) -> History:
     """Return what the runs in a ledger did, and when each partition was last cleaned.
 
-    `since`: only runs that ended then or later, in ms since the epoch. `topics`: globs. Empty: all
-    topics. `progress` counts tables, then tasks.
+    Args:
+        spark: A session. Delta's jars are added to it if it has none.
+        ledger: Directory or URL of the ledger.
+        since: Only runs that ended at this time or later, in ms since 1970. By default all runs.
+        topics: Globs of topics. By default all topics.
+        progress: Is called with tables, then tasks. By default nothing is.
 
-    Raises UsageError if there is no ledger, and for a glob that matches no topic in it.
+    Returns:
+        Runs, erasures and partitions.
+
+    Raises:
+        UsageError: There is no ledger, or a glob matches no topic in it.
+        WinnowError: The ledger can't be read.
+
+    Example:
+        >>> past = winnow.api.history(spark, "winnow-ledger", topics="c-*")
+        >>> [p.topic for p in past.partitions]
+        ['c-none', 'c-tomb']
     """
     if since is not None:
         time_ms(since, "since")
-    progress = progress or Silence()
+    progress, topics = progress or Silence(), names(topics, "topics")
     progress.stage("opening the ledger", total_tasks=2)
     tables: list[DataFrame] = []
     missing: list[UsageError] = []
@@ -264,24 +317,24 @@ def read_history(
         raise missing[0]
     with watched(spark.sparkContext, progress, "reading the ledger"), _what_is_wrong(ledger):
         # A row without a name or a time of its run can't be shown: no run writes such a row.
-        cleanings, erasures = (table.dropna(subset=_NEEDED) for table in tables)
+        cleanings, erased = (table.dropna(subset=_NEEDED) for table in tables)
         cleanings = cleanings.selectExpr("*", _FREED)
-        erasures = erasures.select("*", f.explode_outer("partitions").alias("p"))
-        erasures = erasures.select("*", "p.*")
+        erased = erased.select("*", f.explode_outer("partitions").alias("p"))
+        erased = erased.select("*", "p.*")
         if topics:
-            both = cleanings.select("topic").union(erasures.select("topic")).distinct().collect()
+            both = cleanings.select("topic").union(erased.select("topic")).distinct().collect()
             known = {row.topic for row in both if row.topic is not None}
             check_globs(topics, known, option="--topics", of="the ledger")
         rows = _asked_for(cleanings, since, topics)
         runs, partitions = _found(PastRun, _RUNS, rows), _found(PastPartition, _PARTITIONS, rows)
-        erased = _found(PastErasure, _ERASURES, _asked_for(erasures, since, topics))
+        past = _found(PastErasure, _ERASURES, _asked_for(erased, since, topics))
     return History(
         ledger=redacted(ledger),
         runs=tuple(sorted(runs, key=lambda run: (-run.ended, run.run_id))),
         partitions=tuple(
             sorted(partitions, key=lambda p: (p.topic, p.partition, p.host, p.log_dir))
         ),
-        erasures=tuple(sorted(erased, key=lambda run: (-run.ended, run.run_id))),
+        erasures=tuple(sorted(past, key=lambda run: (-run.ended, run.run_id))),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pyspark.sql import functions as f
 
@@ -28,59 +28,72 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
 
 
-class ReadOptions(TypedDict, total=False):
-    topics: str | Sequence[str]
-    """Globs; one that begins with `!` excludes topics. Empty: all topics."""
-    partitions: int | Sequence[int]
-    """Numbers. Empty: all partitions."""
-    start: Bound | None
-    """Where to begin, inclusive: an offset, a time, or offsets by topic and partition."""
-    end: Bound | None
-    """Where to end, exclusive."""
-    as_of: Bound | None
-    """Return the state at this point, inclusive, instead of records."""
-    allow_incomplete: bool
-    """With `as_of`: return what is left of a state that cleaning has thinned out since."""
-    key: Format
-    """`bytes` (default), `string`, `json`, Json(...) or Avro(...)."""
-    value: Format
-    isolation_level: Isolation
-    """`read_committed` (default) or `read_uncommitted`."""
-    mode: Mode
-    """What to do with what can't be read or decoded. `FAILFAST` (default) raises an error,
-    `PERMISSIVE` adds a column `problem`, `DROPMALFORMED` leaves it out."""
-
-
 @checked
 def read(
-    spark: SparkSession, path: str | Sequence[str], **options: Unpack[ReadOptions]
+    spark: SparkSession,
+    path: str | Sequence[str],
+    *,
+    topics: str | Sequence[str] = (),
+    partitions: int | Sequence[int] = (),
+    start: Bound | None = None,
+    end: Bound | None = None,
+    as_of: Bound | None = None,
+    allow_incomplete: bool = False,
+    key: Format = "bytes",
+    value: Format = "bytes",
+    isolation_level: Isolation = "read_committed",
+    mode: Mode = "FAILFAST",
 ) -> DataFrame:
-    """Return the records of Kafka's log files as a DataFrame: key, value, topic, partition, offset,
-    timestamp, headers, and `problem` in mode PERMISSIVE.
+    """Return the records of Kafka's log files as a DataFrame. Files are only read, and the broker
+    may run.
 
-    `path`: log directories or partition directories, which are only read; the broker may run.
-    `options`: see `ReadOptions`. Headers are a map; of several with one name, the last value
-    counts. A state (`as_of`) has one row for each key of each partition.
+    Args:
+        spark: The session whose executors read the files.
+        path: One log directory or partition directory, or several.
+        topics: Globs of topics. A glob that begins with `!` excludes topics. By default all topics.
+        partitions: Numbers of partitions. By default all partitions.
+        start: Where to begin, inclusive: an offset, a time, or offsets by topic and partition. By
+            default at the first record.
+        end: Where to end, exclusive. By default after the last record.
+        as_of: Return the state at this point, inclusive, instead of records: one row for each key
+            of each partition. Excludes `start` and `end`.
+        allow_incomplete: With `as_of`: return what is left of a state that cleaning has thinned out
+            since. By default such a state is refused.
+        key: How keys are decoded: `"bytes"` (default), `"string"`, `"json"`, `Json(...)` or
+            `Avro(...)`.
+        value: How values are decoded, as `key`.
+        isolation_level: `"read_committed"` (default) or `"read_uncommitted"`.
+        mode: What to do with what can't be read or decoded: `"FAILFAST"` raises an error (default),
+            `"PERMISSIVE"` adds a column `problem`, `"DROPMALFORMED"` leaves it out.
 
-    Raises UsageError for options that can't be used, and for a state that is no longer complete.
+    Returns:
+        Rows with key, value, topic, partition, offset, timestamp, headers and, in mode PERMISSIVE,
+        problem. Headers are a map: of several with one name, the last value counts.
+
+    Raises:
+        UsageError: An argument can't be used, or the state is no longer complete.
+
+    Example:
+        >>> records = winnow.read(spark, "/var/lib/kafka", topics="c-tomb", key="string")
+        >>> records.columns
+        ['key', 'value', 'topic', 'partition', 'offset', 'timestamp', 'headers']
     """
-    paths, topics = _names(path, "path"), _names(options.get("topics", ()), "topics")
-    partitions = _numbers(options.get("partitions", ()))
-    point, given = _part(options)
+    paths, topics = _names(path, "path"), _names(topics, "topics")
+    numbers = _numbers(partitions)
+    point, given = _part(start, end, as_of)
     formats = [
-        (name, parse_format(options.get(name, "bytes"), option=name)) for name in ("key", "value")
+        (name, parse_format(how, option=name)) for name, how in (("key", key), ("value", value))
     ]
-    isolation = options.get("isolation_level", "read_committed")
-    given["isolationLevel"] = _word(isolation, "isolation_level", Isolation)
-    given["mode"] = mode = _word(options.get("mode", "FAILFAST"), "mode", Mode)
-    homes = _homes(paths, topics, partitions, options)
-    if point is not None and not options.get("allow_incomplete"):
+    given["isolationLevel"] = _word(isolation_level, "isolation_level", Isolation)
+    given["mode"] = _word(mode, "mode", Mode)
+    homes = _homes(paths, topics, numbers, {"start": start, "end": end, "as_of": as_of})
+    if point is not None and not allow_incomplete:
         check_complete(Places(), homes, point)
     check_paths(paths)
     if topics:
         given["topics"] = ",".join(topics)
-    if partitions:
-        given["partitions"] = ",".join(map(str, sorted(partitions)))
+    if numbers:
+        given["partitions"] = ",".join(map(str, sorted(numbers)))
     columns = some_columns(*_COLUMNS, *(["problem"] if mode == "PERMISSIVE" else []))
 
     def load(session: SparkSession) -> DataFrame:
@@ -90,15 +103,16 @@ def read(
         return frame if point is None else last_per_key(frame)
 
     frame = load(spark)
-    key, value = (with_schema(how, name, spark, load) for name, how in formats)
-    frame = decode(frame, "key", key, problem="_key_problem")
-    frame = decode(frame, "value", value, problem="_value_problem")
+    for name, how in formats:
+        decoder = with_schema(how, name, spark, load)
+        frame = decode(frame, name, decoder, problem=f"_{name}_problem")
     return _finished(frame, mode)
 
 
-def _part(options: ReadOptions) -> tuple[Point | None, dict[str, str]]:
+def _part(
+    start: Bound | None, end: Bound | None, as_of: Bound | None
+) -> tuple[Point | None, dict[str, str]]:
     """Return the point of a state, and the options of `kafka-log` for the part that is read."""
-    start, end, as_of = options.get("start"), options.get("end"), options.get("as_of")
     if as_of is None:
         return None, range_options(start, end)
     if start is not None or end is not None:
@@ -111,11 +125,13 @@ def _part(options: ReadOptions) -> tuple[Point | None, dict[str, str]]:
 
 
 def _homes(
-    paths: Sequence[str], topics: Sequence[str], partitions: frozenset[int], options: ReadOptions
+    paths: Sequence[str],
+    topics: Sequence[str],
+    partitions: frozenset[int],
+    bounds: Mapping[str, Bound | None],
 ) -> list[Home]:
     found = find_partitions(Places(), paths)
-    for option in ("start", "end", "as_of"):
-        bound = options.get(option)
+    for option, bound in bounds.items():
         if isinstance(bound, Mapping):
             asked = (TopicPartition(topic, number) for topic in bound for number in bound[topic])
             check_offsets(found, asked, option=option)

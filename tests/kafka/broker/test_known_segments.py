@@ -17,7 +17,7 @@ from tests.kafka.judge.broker import Broker
 from tests.kafka.judge.judge import Kafka
 from tests.spark.known_segments import check_known
 from tests.spark.nights import bytes_of
-from winnow.api import clean
+from tests.spark.runs import clean
 from winnow.cleaning.result import PartitionResult
 from winnow.logdir.names import CLEAN_SHUTDOWN, INDEX, LOG, TIMEINDEX
 from winnow.policy.describe import parse_topic_configs

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from tests.compare import assert_same_dump
 from tests.kafka.judge.judge import Kafka
-from winnow.api import clean
+from tests.spark.runs import clean
 from winnow.cleaning.result import PartitionResult
 from winnow.policy.describe import parse_topic_configs
 from winnow.policy.sources import Settings, parse_topic_set

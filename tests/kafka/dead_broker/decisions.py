@@ -17,7 +17,7 @@ from tests.fixtures.data import copy_tree, partition_dirs
 from tests.kafka.cleaner.runs import as_loaded, is_compressed
 from tests.kafka.judge.judge import Kafka, KafkaFailedError
 from tests.kafka.recover.compare import differences
-from winnow.api import clean
+from tests.spark.runs import clean
 from winnow.logdir.survey import survey_log_dirs
 from winnow.policy.describe import parse_topic_configs
 from winnow.policy.sources import Settings

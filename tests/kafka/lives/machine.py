@@ -44,8 +44,7 @@ from tests.kafka.lives.life import (
 )
 from tests.kafka.lives.outcome import Difference, Outcome
 from tests.kafka.lives.undo import Undo
-from tests.spark.runs import changes, files_of
-from winnow.api import clean
+from tests.spark.runs import changes, clean, files_of
 from winnow.cleaning.result import COMPACTED, NONE, RETAINED, PartitionResult
 from winnow.logdir.names import (
     CLEANER_CHECKPOINT,

@@ -31,8 +31,8 @@ def loaded() -> set[str]:
     return set(shown.stdout.split())
 
 
-def test_api_does_not_load_pyarrow() -> None:
-    script = "import sys, winnow.api; print('numba' in sys.modules, 'pyarrow' in sys.modules)"
+def test_plan_and_clean_do_not_load_pyarrow() -> None:
+    script = "import sys, winnow.api.run; print('numba' in sys.modules, 'pyarrow' in sys.modules)"
     shown = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )

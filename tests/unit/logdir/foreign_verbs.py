@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tests.unit.logdir.foreign import RUN
+from winnow.api import recover
 from winnow.logdir.checkpoints import (
     fold_leader_epochs,
     read_leader_epochs,
@@ -15,7 +16,6 @@ from winnow.logdir.checkpoints import (
 from winnow.logdir.lock import lock_log_dir, share_log_dir
 from winnow.logdir.names import CLEANER_CHECKPOINT
 from winnow.logdir.survey import survey_log_dirs
-from winnow.recovery.runs.run import recover_log_dirs
 from winnow.state import TopicPartition
 from winnow.storage.places import Places
 from winnow.survey.place import Place
@@ -29,7 +29,7 @@ KEY = TopicPartition("t", 0)
 
 
 def _recover(**options: object) -> Callable[[Path], object]:
-    return lambda log_dir: recover_log_dirs([str(log_dir)], **options)  # type: ignore[arg-type]
+    return lambda log_dir: recover([str(log_dir)], **options)  # type: ignore[arg-type]
 
 
 def _inspect(log_dir: Path) -> object:

@@ -11,8 +11,8 @@ import pytest
 
 from tests.unit.logdir.foreign import KINDS, NAMES, RUN, UNREADABLE, bounded, make, put, state_of
 from tests.unit.logdir.foreign_verbs import VERBS
+from winnow.api import recover
 from winnow.errors import WinnowError
-from winnow.recovery.runs.run import recover_log_dirs
 from winnow.recovery.runs.values import Action
 
 
@@ -40,11 +40,11 @@ def test_link_in_place_of_a_partition_does_not_stop_other_purges(tmp_path: Path)
     log_dir = make(tmp_path)
     (log_dir / "a-0").symlink_to(tmp_path / "outside" / "below")
     before = state_of(tmp_path / "outside")
-    (purged,) = recover_log_dirs([str(log_dir)], purge_run=RUN).partitions
+    (purged,) = recover([str(log_dir)], purge_run=RUN).partitions
     assert (purged.error, purged.actions) == (None, (Action.RECOVERED, Action.PURGED))
     assert not (log_dir / "t-0" / f".winnow-kept-{RUN}").exists()
     assert state_of(tmp_path / "outside") == before
-    linked, _ = recover_log_dirs([str(log_dir)], purge_run="all").partitions
+    linked, _ = recover([str(log_dir)], purge_run="all").partitions
     assert "symbolic link" in (linked.error or "")
     assert state_of(tmp_path / "outside") == before
 
@@ -54,6 +54,6 @@ def test_purge_finds_what_only_one_of_two_brokers_keeps(tmp_path: Path) -> None:
     other = tmp_path / "other"
     (other / "t-0").mkdir(parents=True)
     (other / "meta.properties").write_text("version=1\nnode.id=9\ncluster.id=c\n")
-    purged = recover_log_dirs([str(keeping), str(other)], purge_run=RUN).partitions
+    purged = recover([str(keeping), str(other)], purge_run=RUN).partitions
     assert [Path(found.log_dir) for found in purged] == [keeping]
     assert not (keeping / "t-0" / f".winnow-kept-{RUN}").exists()

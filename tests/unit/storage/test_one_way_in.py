@@ -113,7 +113,7 @@ ALLOWED = {
     "cli/profile.py": "/proc",
     "cli/line/saved.py": "files and directories that the user names",
     "report/certificate.py": "whether a file is beside one that the user names",
-    "api.py": "whether the user names a file",
+    "api/erasing.py": "whether the user names a file",
     "cli/session.py": "the place of sockets",
     "cli/streams.py": "standard output",
     "cli/out.py": "standard output",

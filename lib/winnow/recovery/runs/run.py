@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from winnow.arguments import checked
+from winnow.arguments import checked, names
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, UsageError, failure_of
 from winnow.logdir.commit.kept import kept_path, kept_run_ids, read_kept
 from winnow.logdir.commit.lost import check_none_lost
@@ -35,27 +35,44 @@ ALL = "all"
 
 
 @checked
-def recover_log_dirs(
-    log_dirs: Sequence[str],
+def recover(
+    log_dirs: str | Sequence[str],
     *,
-    topics: Sequence[str] = (),
+    topics: str | Sequence[str] = (),
     undo_run: str | None = None,
     purge_run: str | None = None,
     dry_run: bool = False,
     storage: Storage | None = None,
     on_partition: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> RecoverResult:
-    """Recover every partition of these log directories from a crash; then undo or purge, if
-    requested.
+    """Recover every partition of these log directories from a crash of Winnow; then undo or purge a
+    run, if requested. Needs no Spark.
 
-    `undo_run`: id of a run of `clean(..., keep_replaced=True)` whose originals are put back.
-    `purge_run`: id of a run whose kept files are deleted for good, or `ALL`. `topics`: globs; empty
-    means all topics. `on_partition` is called before the first partition and after each one, with
-    how many are done and how many there are.
+    Args:
+        log_dirs: One path or URL, or all `log.dirs` of one or several stopped brokers.
+        topics: Globs of topics. By default all topics.
+        undo_run: Id of a run of `clean(..., keep_replaced=True)` whose originals are put back. By
+            default none is undone.
+        purge_run: Id of a run whose kept files are deleted for good, or `"all"`. By default none
+            is purged.
+        dry_run: Change nothing, and report what would be done.
+        storage: The only way in which log directories are changed. By default that of their paths.
+        on_partition: Is called before the first partition and after each one, with how many are
+            done and how many there are. By default nothing is.
 
-    Raises UsageError for an undo together with a purge, for a run that keeps nothing here, and for
-    a directory that is not a Kafka log directory. Raises LogDirInUseError if a broker runs on one.
+    Returns:
+        What was done to each partition, and which runs it keeps.
+
+    Raises:
+        UsageError: An argument can't be used, both `undo_run` and `purge_run` are given, the run
+            keeps nothing here, or a directory is not a Kafka log directory.
+        LogDirInUseError: A broker is running on a log directory.
+
+    Example:
+        >>> winnow.api.recover("/var/lib/kafka").status
+        'done'
     """
+    log_dirs, topics = names(log_dirs, "log_dirs"), names(topics, "topics")
     if undo_run is not None and purge_run is not None:
         raise UsageError("undo and purge together", expected="one of them, or neither")
     if "" in (undo_run, purge_run):

@@ -8,10 +8,10 @@ import pytest
 
 from tests.crash import logs
 from tests.crash.logs import leftovers
+from winnow import api
 from winnow.errors import LostSegmentError
 from winnow.logdir.commit.lost import LostSegment, check_none_lost, lost_segments
 from winnow.logdir.commit.recovery import preview, recover
-from winnow.recovery.runs.run import recover_log_dirs
 from winnow.start.files import PartitionFiles
 from winnow.storage.local import LocalStorage
 from winnow.verbs.verify.directories import check_directory
@@ -75,7 +75,7 @@ def test_lost_log_is_reported_with_its_offsets_and_stops_every_change(
             with pytest.raises(LostSegmentError):
                 refuse(STORAGE, directory)
     for purge in (None, "all"):
-        [partition] = recover_log_dirs([str(root)], purge_run=purge).partitions
+        [partition] = api.recover([str(root)], purge_run=purge).partitions
         assert "missing" in (partition.error or "")
     found = check_directory(STORAGE, Scope(str(root), "t-0", "t", 0)).findings
     assert [

@@ -12,9 +12,9 @@ import pytest
 
 from tests.crash import logs
 from tests.crash.logs import leftovers
+from winnow import api
 from winnow.errors import CorruptLogError
 from winnow.logdir.commit.recovery import preview, recover
-from winnow.recovery.runs.run import recover_log_dirs
 from winnow.storage.local import LocalStorage
 
 STORAGE = LocalStorage()
@@ -129,7 +129,7 @@ def test_damage_in_one_partition_does_not_stop_the_others(root: Path) -> None:
     data[positions(bytes(data))[-1] + 6] ^= 1
     damaged.write_bytes(data)
     for dry_run in (True, False):
-        done = recover_log_dirs([str(root)], dry_run=dry_run)
+        done = api.recover([str(root)], dry_run=dry_run)
         assert [partition.error is None for partition in done.partitions] == [True, False]
         assert done.exit_code == 3
         assert damaged.exists()

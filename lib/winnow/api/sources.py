@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypedDict, TypeVar, Unpack
+from typing import TypeVar
 
 from winnow.arguments import names
 from winnow.errors import UsageError
@@ -19,46 +19,37 @@ Values = Mapping[str, Value]
 """Kafka's name of a setting -> its value."""
 
 
-class SourceOptions(TypedDict, total=False):
-    """Where settings come from."""
-
-    settings: Settings | None
-    """All settings, already parsed. Excludes the other sources."""
-    server_properties: str | Sequence[str] | None
-    """Names of Kafka's files, one for each broker."""
-    topic_configs: str | None
-    """Name of a file with the output of `kafka-configs --describe`, or lines `topic key=value`."""
-    sets: Values | None
-    """`{"log.retention.ms": 1}`"""
-    topic_sets: Mapping[str, Values] | None
-    """`{"orders*": {"retention.ms": 1}}`"""
-    kafka_version: str | None
-    """The version of Kafka whose rules apply, such as `3.9`. None: what the log directory tells."""
-
-
-def parse_sources(**sources: Unpack[SourceOptions]) -> Settings:
-    """Parse the sources of settings. Raises UsageError for a file that can't be read and for
-    anything that can't be understood.
+def parse_sources(
+    settings: Settings | None,
+    server_properties: str | Sequence[str] | None,
+    topic_configs: str | None,
+    sets: Values | None,
+    topic_sets: Mapping[str, Values] | None,
+    kafka_version: str | None,
+) -> Settings:
+    """Return the settings that these arguments of `winnow.clean` give. Raises UsageError for a file
+    that can't be read and for anything that can't be understood.
     """
-    settings = sources.pop("settings", None)
     if settings is not None:
-        if any(sources.values()):
+        if any((server_properties, topic_configs, sets, topic_sets, kafka_version)):
             raise UsageError("settings= together with other sources", expected="one or the other")
         return settings
-    topic_configs, by_glob = sources.get("topic_configs"), sources.get("topic_sets") or {}
+    by_glob = topic_sets or {}
     return Settings(
-        sets=tuple(map(parse_set, _entries(sources.get("sets") or {}))),
+        sets=tuple(map(parse_set, _entries(sets or {}))),
         topic_sets=tuple(
-            one for glob, of in by_glob.items() for one in parse_topic_values(glob, of)
+            topic_set
+            for glob, values in by_glob.items()
+            for topic_set in parse_topic_values(glob, values)
         ),
         topic_configs=None
         if topic_configs is None
         else parse_topic_configs_file(_read(topic_configs, bytes.decode), file=topic_configs),
         server_properties=tuple(
             parse_server_properties_file(_read(file, bytes), file=file)
-            for file in names(sources.get("server_properties") or (), "server_properties")
+            for file in names(server_properties or (), "server_properties")
         ),
-        kafka=asked_version(sources.get("kafka_version"), option="kafka_version"),
+        kafka=asked_version(kafka_version, option="kafka_version"),
     )
 
 

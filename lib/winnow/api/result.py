@@ -69,7 +69,18 @@ class Result:
 
     @checked
     def report(self, path: str | os.PathLike[str]) -> None:
-        """Write one self-contained HTML page."""
+        """Write one self-contained HTML page.
+
+        Args:
+            path: Name of the file. A file with this name is replaced.
+
+        Raises:
+            UsageError: The file can't be written.
+
+        Example:
+            >>> plan = winnow.plan(spark, "/var/lib/kafka", topic_configs="topic-configs.txt")
+            >>> plan.report("plan.html")
+        """
         from winnow.report.write import write_report  # noqa: PLC0415 - it loads Jinja
 
         write_report(self.run, path)

@@ -1,47 +1,65 @@
-"""Run `plan` or `clean` in place, or on private copies if source or destination is elsewhere."""
+"""Do what a `Request` says: the one way from the command line and the Python API to `plan` and
+`clean`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypedDict
 
 from winnow.cleaning.plan.settings import other_places
 from winnow.cleaning.request import Request, new_run_id
 from winnow.cleaning.result import RunResult
 from winnow.cleaning.run import run
+from winnow.clock import now_ms
 from winnow.errors import UsageError
+from winnow.ledger.append import append, recorded
+from winnow.ledger.place import check_ledger
+from winnow.ledger.rows import cleaning
 from winnow.policy.sources import Settings
 from winnow.runtime.session import WithContext
 from winnow.storage.places import Places, open_tree
 from winnow.verbs.output.clean import Elsewhere, clean_elsewhere
 
 
-class Destinations(TypedDict, total=False):
-    """Options for the destinations of the cleaned log directories (`Elsewhere`)."""
-
-    output: Sequence[str]
-    begin_again: bool
-    work_dir: str | None
-    work_space: int | None
-
-
-def run_anywhere(
+def run_and_record(
     spark: WithContext,
     log_dirs: Sequence[str],
     request: Request,
     *,
+    ledger: str | None = None,
     output: Sequence[str] = (),
-    **how: Any,  # noqa: ANN401 - the other Destinations
+    begin_again: bool = False,
+    work_dir: str | None = None,
+    work_space: int | None = None,
 ) -> RunResult:
-    """Call `run` in place, or with an output on private copies."""
-    if not output:
-        return run(spark, log_dirs, request)
-    elsewhere = Elsewhere(
-        sources=[open_tree(path) for path in log_dirs],
-        destinations=[open_tree(path) for path in output],
-        **how,
-    )
+    """Plan or clean these log directories, in place or, with `output`, on private copies. Record
+    the result in the ledger, if there is one.
+
+    The arguments are those of `winnow.clean`. A plan with an output deletes its copies.
+    """
+    if ledger is not None:
+        check_ledger(ledger, (*log_dirs, *output))
+    started = now_ms()
+    if output:
+        elsewhere = Elsewhere(
+            sources=[open_tree(path) for path in log_dirs],
+            destinations=[open_tree(path) for path in output],
+            begin_again=begin_again,
+            work_dir=work_dir,
+            work_space=work_space,
+        )
+        result = _run_on_copies(spark, request, elsewhere)
+    else:
+        result = run(spark, log_dirs, request)
+    if ledger is None:
+        return result
+    addition = cleaning(result, log_dirs=log_dirs, started=started, ended=now_ms())
+    sc = spark.sparkContext
+    return recorded(ledger, result, lambda: append(sc, ledger, addition, request.progress))
+
+
+def _run_on_copies(spark: WithContext, request: Request, elsewhere: Elsewhere) -> RunResult:
     if request.keep_replaced or request.free_at_least is not None:
         raise UsageError(
             "with an output, a run neither replaces nor frees anything in the log directory",

@@ -1,0 +1,262 @@
+"""Functions that only look: `explain`, `doctor`, `verify` and `compare_replicas`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
+
+from winnow.api.sources import Values, parse_sources
+from winnow.arguments import checked, names
+from winnow.cleaning.request import Only, Request, UncleanShutdown
+from winnow.cleaning.run import opened
+from winnow.clock import now_ms
+from winnow.logdir.lock import lock_to_read
+from winnow.logdir.survey import doubts_in, survey_log_dirs
+from winnow.logdir.topic_globs import is_wanted
+from winnow.policy.sources import Settings
+from winnow.runtime.progress import Progress, Silence
+from winnow.runtime.same_directories import same_directories
+from winnow.runtime.session import WithContext, use_this_python
+from winnow.storage.places import Places
+from winnow.verbs.compare.compare import compare
+from winnow.verbs.compare.values import CompareResult
+from winnow.verbs.doctor.diagnose import diagnose
+from winnow.verbs.doctor.values import Diagnosis
+from winnow.verbs.explain.explain import check_question, explain_partition, home_of
+from winnow.verbs.explain.values import Explanation
+from winnow.verbs.starts import starts_beneath
+from winnow.verbs.verify.directories import find_log_dirs
+from winnow.verbs.verify.findings import Finding
+from winnow.verbs.verify.verify import SweepResult, sweep
+from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES
+
+
+@checked
+def explain(
+    spark: WithContext,
+    log_dirs: str | Sequence[str],
+    partition: str,
+    *,
+    offset: int | None = None,
+    key: str | bytes | None = None,
+    settings: Settings | None = None,
+    server_properties: str | Sequence[str] | None = None,
+    topic_configs: str | None = None,
+    sets: Values | None = None,
+    topic_sets: Mapping[str, Values] | None = None,
+    kafka_version: str | None = None,
+    now: int | None = None,
+    only: Only | None = None,
+    unclean_shutdown: UncleanShutdown = "read",
+    progress: Progress | None = None,
+) -> Explanation:
+    """Explain why `clean` would or would not clean a partition, and what it would do with one
+    record, or with all records of a key. Changes nothing.
+
+    Args:
+        spark: The session whose executors read the files.
+        log_dirs: One path or URL, or all `log.dirs` of one stopped broker.
+        partition: TOPIC-PARTITION, the name of the partition's directory.
+        offset: Explain the record at this offset. By default only the partition is explained.
+        key: Explain all records with this key. Text is encoded as UTF-8. Excludes `offset`.
+        settings: All settings, already parsed, instead of the next five arguments.
+        server_properties: Name of the broker's server.properties, or one name for each broker.
+        topic_configs: Name of a file with the output of `kafka-configs.sh --describe`, or with
+            lines `TOPIC KEY=VALUE`.
+        sets: Settings of the brokers, such as `{"log.retention.ms": 3_600_000}`. They override
+            server.properties, but not the topics' own configs.
+        topic_sets: Topic configs by glob, such as `{"orders*": {"retention.ms": 1}}`. They
+            override all other sources.
+        kafka_version: The version of Kafka whose rules apply, such as `"3.9"`. By default the
+            version that the log directories show.
+        now: The clock of every decision, in ms since 1970. By default the present.
+        only: `"retention"` or `"compaction"`: explain a cleaning that does only this. By default
+            both.
+        unclean_shutdown: As for `clean`. By default `"read"`.
+        progress: Is called with the stages of the work. By default nothing is.
+
+    Returns:
+        The decision with its rule, its reason and its facts, and those on the records.
+
+    Raises:
+        UsageError: An argument can't be used, the partition does not exist, or a directory is not a
+            Kafka log directory.
+        LogDirInUseError: A broker is running on a log directory.
+
+    Example:
+        >>> why = winnow.explain(
+        ...     spark, "/var/lib/kafka", "c-tomb-0", offset=17, topic_configs="topic-configs.txt"
+        ... )
+        >>> why.actions, why.records[0].rule
+        (('compacted',), 'S5.5')
+    """
+    use_this_python(spark.sparkContext)
+    question = offset, key.encode() if isinstance(key, str) else key
+    check_question(*question)
+    sources = (server_properties, topic_configs, sets, topic_sets, kafka_version)
+    options = {
+        "settings": parse_sources(settings, *sources),
+        "now": now_ms() if now is None else now,
+        "only": only,
+        "unclean_shutdown": unclean_shutdown,
+        "progress": progress,
+    }
+    request, paths = Request.of(options, touch=False), names(log_dirs, "log_dirs")
+    with opened(spark, paths, request, one_node="explain") as (dirs, request, notes):
+        home = home_of(dirs, partition)
+        request.progress.stage(f"looking at {partition}")
+        answer = explain_partition(spark.sparkContext, home, request, *question)
+    return replace(answer, notes=(*doubts_in(dirs), *notes))
+
+
+@checked
+def doctor(
+    spark: WithContext,
+    log_dirs: str | Sequence[str],
+    *,
+    settings: Settings,
+    now: int,
+    topics: str | Sequence[str] = (),
+    deep: bool = False,
+    progress: Progress | None = None,
+) -> Diagnosis:
+    """Report what is wrong with these log directories, what would free space, and which command to
+    run next. Changes nothing. After an unclean shutdown it reads what a broker would recover.
+
+    Args:
+        spark: The session whose executors read the files.
+        log_dirs: One path or URL, or all `log.dirs` of one or several stopped brokers.
+        settings: All settings, already parsed.
+        now: The clock of every decision, in ms since 1970.
+        topics: Globs of topics. By default all topics.
+        deep: Read all records of compacted topics too, and report records without a key, and
+            tombstones by age. By default only batch headers are read.
+        progress: Is called with the stages of the work. By default nothing is.
+
+    Returns:
+        Disks, topics, troubles and advice.
+
+    Raises:
+        UsageError: An argument can't be used, or a directory is not a Kafka log directory.
+        LogDirInUseError: A broker is running on a log directory.
+
+    Example:
+        >>> from winnow.policy.sources import Settings
+        >>> found = winnow.api.doctor(
+        ...     spark, "/var/lib/kafka", settings=Settings(), now=1_795_300_000_000
+        ... )
+        >>> [topic.topic for topic in found.topics]
+        ['c-none', 'd-time', 'c-tomb']
+    """
+    use_this_python(spark.sparkContext)
+    asked = {"settings": settings, "topics": topics, "now": now, "progress": progress}
+    request, paths = Request.of(asked, touch=False), names(log_dirs, "log_dirs")
+    with opened(spark, paths, request) as (dirs, request, notes):
+        diagnosis = diagnose(spark.sparkContext, dirs, request, deep=deep)
+    return replace(diagnosis, notes=notes)
+
+
+@contextmanager
+def found_to_read(
+    spark: WithContext, log_dirs: str | Sequence[str]
+) -> Iterator[tuple[Sequence[str], Sequence[Finding]]]:
+    """Yield the log directories among these places, locked, and findings about the others. Tasks
+    check that they have them.
+    """
+    use_this_python(spark.sparkContext)
+    with ExitStack() as locks:
+        found, others = find_log_dirs(Places(), names(log_dirs, "log_dirs"))
+        for path in found:
+            locks.enter_context(lock_to_read(path))
+        locks.enter_context(same_directories(spark.sparkContext, found))
+        yield found, others
+
+
+@checked
+def verify(
+    spark: WithContext,
+    log_dirs: str | Sequence[str],
+    *,
+    topics: str | Sequence[str] = (),
+    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
+    progress: Progress | None = None,
+) -> SweepResult:
+    """Read every batch, record, index and side file of these log directories, and report everything
+    that is wrong. Changes nothing.
+
+    Args:
+        spark: The session whose executors read the files.
+        log_dirs: One path or URL, or several.
+        topics: Globs of topics. By default all topics, including Kafka's own.
+        max_decompressed_bytes: A batch that decompresses to more is reported and not read. By
+            default Kafka's default of `max.decompressed.message.bytes`.
+        progress: Is called with the stages of the work. By default nothing is.
+
+    Returns:
+        What was read, and the findings.
+
+    Raises:
+        UsageError: An argument can't be used, or a directory is not a Kafka log directory.
+        LogDirInUseError: A broker is running on a log directory.
+
+    Example:
+        >>> winnow.verify(spark, "/var/lib/kafka", topics="c-*").status
+        'sound'
+    """
+    progress, globs = progress or Silence(), names(topics, "topics")
+    with found_to_read(spark, log_dirs) as (found, others):
+        swept = sweep(
+            spark.sparkContext,
+            found,
+            topics=globs,
+            max_decompressed_bytes=max_decompressed_bytes,
+            progress=progress,
+        )
+        wanted = partial(is_wanted, globs=globs)
+        every = [*found, *(other.log_dir for other in others)]
+        return replace(
+            swept,
+            findings=(*others, *swept.findings),
+            starts=starts_beneath(spark.sparkContext, every, wanted, progress),
+        )
+
+
+@checked
+def compare_replicas(
+    spark: WithContext,
+    log_dirs: str | Sequence[str],
+    *,
+    topics: str | Sequence[str] = (),
+    progress: Progress | None = None,
+) -> CompareResult:
+    """Compare the replicas of each partition in these log directories, of several brokers or of
+    copies of one. Report the first difference that a consumer could see (docs/decisions/0023).
+    Changes nothing.
+
+    Args:
+        spark: The session whose executors read the files.
+        log_dirs: At least two paths or URLs.
+        topics: Globs of topics. By default all topics, including Kafka's own.
+        progress: Is called with the stages of the work. By default nothing is.
+
+    Returns:
+        A comparison of each partition.
+
+    Raises:
+        UsageError: An argument can't be used, or a directory is not a Kafka log directory.
+        LogDirInUseError: A broker is running on a log directory.
+        CorruptLogError: A checkpoint can't be read.
+
+    Example:
+        >>> winnow.api.compare_replicas(spark, ["/var/lib/kafka", "/mnt/copy"]).status
+        'same'
+    """
+    globs = names(topics, "topics")
+    with found_to_read(spark, log_dirs) as (found, others):
+        # Survey each directory separately: a copy has the node.id of its original.
+        dirs = [log_dir for path in found for log_dir in survey_log_dirs(Places(), [path])]
+        result = compare(spark.sparkContext, dirs, topics=globs, progress=progress or Silence())
+    left_out = (f"{other.log_dir}: {other.message}" for other in others)
+    return replace(result, not_compared=(*result.not_compared, *left_out))
