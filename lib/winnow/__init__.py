@@ -6,12 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from winnow.api import Plan, Result, clean, compare, explain, ledger_table, plan, verify
+    from winnow.kafka_log.source import register
     from winnow.reading import Avro, Json, read
-
-_READING = ("Avro", "Json", "read")
 
 __all__ = [
     "Avro",
@@ -28,16 +25,20 @@ __all__ = [
     "verify",
 ]
 
+_ELSEWHERE = {
+    "Avro": "winnow.reading",
+    "Json": "winnow.reading",
+    "read": "winnow.reading",
+    "register": "winnow.kafka_log.source",
+}
+"""All other names are of `winnow.api`. Importing winnow loads nothing."""
+
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    package = "winnow.reading" if name in _READING else "winnow.api"
-    return getattr(import_module(package), name)  # importing winnow loads nothing
+    return getattr(import_module(_ELSEWHERE.get(name, "winnow.api")), name)
 
 
-def register(spark: SparkSession) -> None:
-    """Makes `spark.read.format("kafka-log")` known to a session (docs/kafka-log.md)."""
-    from winnow.kafka_log.source import register  # noqa: PLC0415 - importing winnow loads nothing
-
-    register(spark)
+def __dir__() -> list[str]:
+    return __all__

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -14,7 +15,6 @@ from winnow import api
 from winnow.api import Plan, Result
 from winnow.arguments import _check, _parameters, checked, words
 from winnow.errors import UsageError
-from winnow.kafka_log.source import register
 from winnow.policy.sources import Settings
 from winnow.runtime.progress import Silence
 
@@ -40,21 +40,40 @@ SAMPLES: Mapping[str, object] = {
 }
 
 
-def functions() -> Iterator[Callable[..., Any]]:
-    for module in (api, winnow):
-        for name in module.__all__:
-            found = getattr(module, name)
-            if inspect.isfunction(found) and found is not winnow.register:
-                yield found
-    yield from (register, Plan.what_if, Plan.execute, Result.report)
+PUBLIC: Sequence[Callable[..., Any]] = [
+    *dict.fromkeys(
+        found
+        for module in (api, winnow)
+        for name in module.__all__
+        if inspect.isfunction(found := getattr(module, name))
+    ),
+    Plan.what_if,
+    Plan.execute,
+    Result.report,
+]
+each_function = pytest.mark.parametrize("function", PUBLIC, ids=lambda f: f.__qualname__)
 
 
-def test_all_public_functions_are_checked() -> None:
-    unchecked = {each.__qualname__ for each in functions() if not hasattr(each, "__wrapped__")}
-    assert not unchecked, "decorate them with `checked`"
+@each_function
+def test_public_function_is_checked_and_describes_each_argument(
+    function: Callable[..., Any],
+) -> None:
+    assert hasattr(function, "__wrapped__"), "decorate it with `checked`"
+    text = inspect.getdoc(function) or ""
+    parts = re.split(r"^(Args|Returns|Raises|Example):\n", text, flags=re.MULTILINE)
+    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
+    assert {"Args", "Raises", "Example"} <= set(sections)
+    described = dict(
+        re.findall(r"^    (\w+): (.*\n(?:     .*\n)*)", sections["Args"], re.MULTILINE)
+    )
+    declared = [p for p in _parameters(inspect.unwrap(function)).values() if p.name != "self"]
+    assert [*described] == [p.name for p in declared]
+    for p in declared:
+        known = p.default is p.empty
+        assert ("default" in described[p.name]) is not known, f"say the default of {p.name}"
 
 
-@pytest.mark.parametrize("function", [*dict.fromkeys(functions())], ids=lambda f: f.__qualname__)
+@each_function
 def test_wrong_type_of_any_argument_is_refused_by_its_name(function: Callable[..., Any]) -> None:
     declared = _parameters(inspect.unwrap(function))
     others = [one for one in declared.values() if one.kind is one.VAR_KEYWORD]

@@ -60,15 +60,17 @@ def explain(
         log_dirs: One path or URL, or all `log.dirs` of one stopped broker.
         partition: TOPIC-PARTITION, the name of the partition's directory.
         offset: Explain the record at this offset. By default only the partition is explained.
-        key: Explain all records with this key. Text is encoded as UTF-8. Excludes `offset`.
-        settings: All settings, already parsed, instead of the next five arguments.
-        server_properties: Name of the broker's server.properties, or one name for each broker.
+        key: Explain all records with this key. Text is encoded as UTF-8. Excludes `offset`. By
+            default only the partition is explained.
+        settings: All settings, already parsed. By default the next five arguments have them.
+        server_properties: Name of the broker's server.properties, or one name for each broker. By
+            default none is read.
         topic_configs: Name of a file with the output of `kafka-configs.sh --describe`, or with
-            lines `TOPIC KEY=VALUE`.
+            lines `TOPIC KEY=VALUE`. By default none is read.
         sets: Settings of the brokers, such as `{"log.retention.ms": 3_600_000}`. They override
-            server.properties, but not the topics' own configs.
+            server.properties, but not the topics' own configs. By default none.
         topic_sets: Topic configs by glob, such as `{"orders*": {"retention.ms": 1}}`. They
-            override all other sources.
+            override all other sources. By default none.
         kafka_version: The version of Kafka whose rules apply, such as `"3.9"`. By default the
             version that the log directories show.
         now: The clock of every decision, in ms since 1970. By default the present.

@@ -51,14 +51,15 @@ def plan(
     Args:
         spark: The session whose executors read the files.
         log_dirs: One path or URL, or all `log.dirs` of one or several stopped brokers.
-        settings: All settings, already parsed, instead of the next five arguments.
-        server_properties: Name of the broker's server.properties, or one name for each broker.
+        settings: All settings, already parsed. By default the next five arguments have them.
+        server_properties: Name of the broker's server.properties, or one name for each broker. By
+            default none is read.
         topic_configs: Name of a file with the output of `kafka-configs.sh --describe`, or with
-            lines `TOPIC KEY=VALUE`.
+            lines `TOPIC KEY=VALUE`. By default none is read.
         sets: Settings of the brokers, such as `{"log.retention.ms": 3_600_000}`. They override
-            server.properties, but not the topics' own configs.
+            server.properties, but not the topics' own configs. By default none.
         topic_sets: Topic configs by glob, such as `{"orders*": {"retention.ms": 1}}`. They
-            override all other sources.
+            override all other sources. By default none.
         kafka_version: The version of Kafka whose rules apply, such as `"3.9"`. By default the
             version that the log directories show.
         now: The clock of every decision, in ms since 1970. By default the present.
@@ -156,14 +157,15 @@ def clean(
     Args:
         spark: The session whose executors read and write the files.
         log_dirs: One path or URL, or all `log.dirs` of one or several stopped brokers.
-        settings: All settings, already parsed, instead of the next five arguments.
-        server_properties: Name of the broker's server.properties, or one name for each broker.
+        settings: All settings, already parsed. By default the next five arguments have them.
+        server_properties: Name of the broker's server.properties, or one name for each broker. By
+            default none is read.
         topic_configs: Name of a file with the output of `kafka-configs.sh --describe`, or with
-            lines `TOPIC KEY=VALUE`.
+            lines `TOPIC KEY=VALUE`. By default none is read.
         sets: Settings of the brokers, such as `{"log.retention.ms": 3_600_000}`. They override
-            server.properties, but not the topics' own configs.
+            server.properties, but not the topics' own configs. By default none.
         topic_sets: Topic configs by glob, such as `{"orders*": {"retention.ms": 1}}`. They
-            override all other sources.
+            override all other sources. By default none.
         kafka_version: The version of Kafka whose rules apply, such as `"3.9"`. By default the
             version that the log directories show.
         now: The clock of every decision, in ms since 1970. By default the present.
@@ -207,7 +209,9 @@ def clean(
         StoppedError: The run was stopped before it had a result.
 
     Example:
-        >>> result = winnow.clean(spark, "/var/lib/kafka", topic_configs="topic-configs.txt")
+        >>> result = winnow.clean(
+        ...     spark, "/var/lib/kafka", topic_configs="topic-configs.txt", ledger="winnow-ledger"
+        ... )
         >>> result.freed_bytes > 0
         True
     """

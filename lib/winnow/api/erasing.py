@@ -62,7 +62,8 @@ def erase(
         settings: Index intervals, and which topics are tiered. By default Kafka's defaults.
         topics: Globs of topics. By default all topics. Kafka's own topics match only by their
             names.
-        dry_run: Only count the records. A dry run changes nothing and is not recorded.
+        dry_run: Only count the records. By default they are erased. A dry run changes nothing and
+            is not recorded.
         ledger: Directory or URL of the ledger that records the erasure, with hashes of the keys
             under `EraseResult.hash_key`. By default none does.
         certificate: Directory for a certificate. By default none is written.
@@ -79,7 +80,9 @@ def erase(
         StoppedError: The erasure was stopped before it had a result.
 
     Example:
-        >>> result = winnow.api.erase(spark, "/var/lib/kafka", keys=[b"customer-4711"])
+        >>> result = winnow.api.erase(
+        ...     spark, "/var/lib/kafka", keys=[b"customer-4711"], ledger="winnow-ledger"
+        ... )
         >>> result.keys_found
         0
     """

@@ -26,7 +26,20 @@ end_quietly()
 
 @checked
 def register(spark: SparkSession) -> None:
-    """Register `kafka-log` with a session. Changes none of its settings."""
+    """Make `spark.read.format("kafka-log")` known to a session. Changes none of its settings.
+
+    Args:
+        spark: The session.
+
+    Raises:
+        UsageError: It is not a SparkSession.
+
+    Example:
+        >>> winnow.register(spark)
+        >>> log = spark.read.format("kafka-log").load("/var/lib/kafka")
+        >>> log.where("isControl").count()
+        0
+    """
     use_this_python(spark.sparkContext)
     try:
         spark.dataSource.register(KafkaLogSource)

@@ -55,13 +55,13 @@ def read(
         start: Where to begin, inclusive: an offset, a time, or offsets by topic and partition. By
             default at the first record.
         end: Where to end, exclusive. By default after the last record.
-        as_of: Return the state at this point, inclusive, instead of records: one row for each key
-            of each partition. Excludes `start` and `end`.
+        as_of: Return the state at this point, inclusive: one row for each key of each partition.
+            Excludes `start` and `end`. By default records are returned.
         allow_incomplete: With `as_of`: return what is left of a state that cleaning has thinned out
             since. By default such a state is refused.
         key: How keys are decoded: `"bytes"` (default), `"string"`, `"json"`, `Json(...)` or
             `Avro(...)`.
-        value: How values are decoded, as `key`.
+        value: How values are decoded, in the same words. By default `"bytes"`.
         isolation_level: `"read_committed"` (default) or `"read_uncommitted"`.
         mode: What to do with what can't be read or decoded: `"FAILFAST"` raises an error (default),
             `"PERMISSIVE"` adds a column `problem`, `"DROPMALFORMED"` leaves it out.

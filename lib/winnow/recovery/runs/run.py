@@ -55,7 +55,7 @@ def recover(
             default none is undone.
         purge_run: Id of a run whose kept files are deleted for good, or `"all"`. By default none
             is purged.
-        dry_run: Change nothing, and report what would be done.
+        dry_run: Change nothing, and report what would be done. By default it is done.
         storage: The only way in which log directories are changed. By default that of their paths.
         on_partition: Is called before the first partition and after each one, with how many are
             done and how many there are. By default nothing is.
