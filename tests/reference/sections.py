@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.pages import DOCS
 from tests.reference.commands import all_verbs
 from tests.reference.licenses import licenses
+from tests.reference.python import functions
 from tests.reference.rules import rules
 from tests.reference.tables import (
     exit_codes,
@@ -36,6 +37,7 @@ SECTIONS = {
     "ledger": ledger,
     "licenses": licenses,
     "meanings": meanings,
+    "python": functions,
     "rules": rules,
     "settings-ignored": settings_ignored,
     "settings-of-the-broker": settings_of_the_broker,

@@ -52,6 +52,19 @@ PUBLIC: Sequence[Callable[..., Any]] = [
     Result.report,
 ]
 each_function = pytest.mark.parametrize("function", PUBLIC, ids=lambda f: f.__qualname__)
+_SECTION = re.compile(r"^(Args|Returns|Raises|Example):\n", re.MULTILINE)
+_ENTRY = re.compile(r"^    (\w+): (.*\n?(?:     .*\n?)*)", re.MULTILINE)
+
+
+def sections(function: Callable[..., Any]) -> Mapping[str, str]:
+    """The parts of a docstring by their titles. That of the first part is empty."""
+    parts = _SECTION.split(inspect.getdoc(function) or "")
+    return dict(zip(["", *parts[1::2]], parts[::2], strict=True))
+
+
+def entries(section: str) -> Mapping[str, str]:
+    """The name and the meaning of each argument or exception."""
+    return {name: " ".join(words.split()) for name, words in _ENTRY.findall(section)}
 
 
 @each_function
@@ -59,18 +72,15 @@ def test_public_function_is_checked_and_describes_each_argument(
     function: Callable[..., Any],
 ) -> None:
     assert hasattr(function, "__wrapped__"), "decorate it with `checked`"
-    text = inspect.getdoc(function) or ""
-    parts = re.split(r"^(Args|Returns|Raises|Example):\n", text, flags=re.MULTILINE)
-    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
-    assert {"Args", "Raises", "Example"} <= set(sections)
-    described = dict(
-        re.findall(r"^    (\w+): (.*\n(?:     .*\n)*)", sections["Args"], re.MULTILINE)
-    )
+    written = sections(function)
+    assert written["Raises"]
+    assert written["Example"]
+    described = entries(written["Args"])
     declared = [p for p in _parameters(inspect.unwrap(function)).values() if p.name != "self"]
     assert [*described] == [p.name for p in declared]
     for p in declared:
-        known = p.default is p.empty
-        assert ("default" in described[p.name]) is not known, f"say the default of {p.name}"
+        needed = p.default is p.empty
+        assert ("default" in described[p.name]) is not needed, f"say the default of {p.name}"
 
 
 @each_function

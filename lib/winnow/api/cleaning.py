@@ -180,7 +180,7 @@ def clean(
         max_extra_space: Peak temporary space in bytes. By default the free space.
         keep_free: Bytes that stay free on each disk. By default 64 KiB.
         free_at_least: Only delete the oldest segments that retention allows, until this many bytes
-            are free. By default everything is cleaned.
+            are freed. By default everything is cleaned.
         throttle: Bytes per second that all tasks together read and write. By default the brokers'
             `log.cleaner.io.max.bytes.per.second`.
         keep_replaced: Keep replaced and deleted files until `recover` undoes or purges the run. By
