@@ -15,7 +15,7 @@ from tests.crash.replay import CrashPoint, Effect, RecordingStorage, crash_state
 from tests.fixtures.data import copy_file, copy_tree
 from tests.kafka.cleaner.runs import CHECKPOINTS, write_checkpoint
 from tests.twins.walk import decode_batch
-from winnow.cleaning.carry_out import carry_out
+from winnow.cleaning.clean import clean as clean_partitions
 from winnow.cleaning.plan.prepare import prepare
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
@@ -151,7 +151,7 @@ def run_winnow(
     )
     with lock_log_dir(str(log_dir)):
         prepared = prepare(spark.sparkContext, survey_log_dirs(Places(), [str(log_dir)]), request)
-        return carry_out(spark.sparkContext, prepared, request).partitions
+        return clean_partitions(spark.sparkContext, prepared, request).partitions
 
 
 def gather(case: Case, before: Path, points: Iterable[CrashPoint], log_dir: Path) -> dict[str, str]:

@@ -128,7 +128,7 @@ def test_lost_prefetched_keys_affect_only_their_partition(
         lost.write_bytes(bytes(left))
 
     def losing_keys(
-        sc: SparkContext, job: CompactionJob, progress: Progress, *, weighs: bool
+        sc: SparkContext, job: CompactionJob, progress: Progress, *, estimates: bool
     ) -> list[list[Outcome]]:
         partitions = list(job.partitions)
         (failing,) = (
@@ -146,7 +146,7 @@ def test_lost_prefetched_keys_affect_only_their_partition(
             ),
         )
         return run_compaction(
-            sc, replace(job, partitions=tuple(partitions)), progress, weighs=weighs
+            sc, replace(job, partitions=tuple(partitions)), progress, estimates=estimates
         )
 
     monkeypatch.setattr(compaction, "run_compaction", losing_keys)
@@ -170,7 +170,7 @@ def test_segment_that_fails_when_read_back_affects_only_its_partition(
         add_partition(log_dir, name, "c-tomb-0")
 
     def with_wrong_end(
-        sc: SparkContext, job: CompactionJob, progress: Progress, *, weighs: bool
+        sc: SparkContext, job: CompactionJob, progress: Progress, *, estimates: bool
     ) -> list[list[Outcome]]:
         partitions = [
             replace(partition, end_offset=1)
@@ -179,7 +179,7 @@ def test_segment_that_fails_when_read_back_affects_only_its_partition(
             for partition in job.partitions
         ]
         return run_compaction(
-            sc, replace(job, partitions=tuple(partitions)), progress, weighs=weighs
+            sc, replace(job, partitions=tuple(partitions)), progress, estimates=estimates
         )
 
     monkeypatch.setattr(compaction, "run_compaction", with_wrong_end)
@@ -278,13 +278,15 @@ def test_failed_spark_job_commits_nothing_and_is_reported(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def losing_splits(
-        sc: SparkContext, job: CompactionJob, progress: Progress, *, weighs: bool
+        sc: SparkContext, job: CompactionJob, progress: Progress, *, estimates: bool
     ) -> list[list[Outcome]]:
         without = [
             replace(one, groups=tuple(replace(g, splits=()) for g in one.groups))
             for one in job.partitions
         ]
-        return run_compaction(sc, replace(job, partitions=tuple(without)), progress, weighs=weighs)
+        return run_compaction(
+            sc, replace(job, partitions=tuple(without)), progress, estimates=estimates
+        )
 
     log_dir = two_partitions(tmp_path / "d")
     add_partition(log_dir, "d-time-0", "d-time-0")

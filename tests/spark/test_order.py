@@ -9,7 +9,7 @@ import pytest
 
 from tests.crash.replay import RecordingStorage
 from tests.spark.runs import NOW, add_partition, new_log_dir, set_checkpoint, settings
-from winnow.cleaning.carry_out import carry_out
+from winnow.cleaning.clean import clean as clean_partitions
 from winnow.cleaning.plan.prepare import prepare
 from winnow.cleaning.request import Request
 from winnow.logdir.survey import survey_log_dirs
@@ -49,7 +49,7 @@ def test_retention_comes_first_then_the_dirtiest_log(spark: SparkSession, tmp_pa
         storage=storage,
     )
     prepared = prepare(spark.sparkContext, survey_log_dirs(LocalStorage(), [str(log_dir)]), request)
-    results = carry_out(spark.sparkContext, prepared, request).partitions
+    results = clean_partitions(spark.sparkContext, prepared, request).partitions
     assert [result.actions for result in results] == [*[("compacted",)] * 3, ("retained",)]
     touched = [
         path.split("/")[0]

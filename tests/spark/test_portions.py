@@ -25,7 +25,8 @@ from tests.spark.runs import (
     set_checkpoint,
     stray_files,
 )
-from winnow.cleaning import carry_out, portions
+from winnow.cleaning import clean as cleaning
+from winnow.cleaning import schedule
 from winnow.logdir.names import CLEANER_CHECKPOINT
 from winnow.runtime.stop import Stop
 
@@ -57,7 +58,7 @@ def log_dir(tmp_path: Path) -> Path:
 @pytest.fixture
 def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A portion is one partition."""
-    monkeypatch.setattr(portions, "WAVE_BYTES", 1)
+    monkeypatch.setattr(schedule, "BATCH_BYTES", 1)
 
 
 def content(log_dir: Path) -> dict[str, str]:
@@ -70,7 +71,7 @@ def test_portions_leave_the_same_files_as_one(
     other = tmp_path / "other"
     copy_tree(log_dir, other)
     at_once = run(clean, spark, log_dir, sets=SETS)
-    monkeypatch.setattr(portions, "WAVE_BYTES", 1)
+    monkeypatch.setattr(schedule, "BATCH_BYTES", 1)
     stages = Stages()
     portioned = run(clean, spark, other, sets=SETS, progress=stages)
     assert sum("; compacting 1 partition" in name for name in stages.names) == len(COMPACTED)
@@ -121,7 +122,7 @@ def test_each_run_with_a_time_limit_goes_further(
     """However short it is against the whole work: the time is over when a second partition is about
     to be read.
     """
-    monkeypatch.setattr(portions, "ASSUMED_RATE", 1)
+    monkeypatch.setattr(schedule, "ASSUMED_RATE", 1)
     left = {*COMPACTED}
     for _ in COMPACTED:
         now, seen = [0.0], list[str]()
@@ -150,7 +151,7 @@ def test_each_run_with_a_time_limit_goes_further(
 def test_failed_job_of_one_portion_leaves_the_others(
     spark: SparkSession, log_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    walk, count = carry_out.walk, 0
+    walk, count = cleaning.walk, 0
 
     def failing(*arguments: object) -> object:
         nonlocal count
@@ -159,7 +160,7 @@ def test_failed_job_of_one_portion_leaves_the_others(
             raise Py4JError("the worker is gone")
         return walk(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(carry_out, "walk", failing)
+    monkeypatch.setattr(cleaning, "walk", failing)
     result = run(clean, spark, log_dir, sets=SETS)
     failed = [p for p in result.partitions if p.error is not None]
     assert [p.error for p in failed] == ["the Spark job failed: the worker is gone"]

@@ -15,7 +15,7 @@ from tests.spark.runs import NOW, clean, run, settings
 from tests.storage.requests import Counting, Died
 from tests.storage.s3 import BUCKET
 from tests.storage.test_output import upload
-from winnow.cleaning.carry_out import carry_out
+from winnow.cleaning.clean import clean as clean_partitions
 from winnow.cleaning.plan.prepare import prepare
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
@@ -65,7 +65,7 @@ class Home:
                 storage=Places(),
             )
             prepared = prepare(self.spark.sparkContext, survey_log_dirs(Places(), [url]), request)
-            return carry_out(self.spark.sparkContext, prepared, request).partitions
+            return clean_partitions(self.spark.sparkContext, prepared, request).partitions
 
 
 @pytest.fixture

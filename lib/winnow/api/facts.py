@@ -14,7 +14,7 @@ from winnow.cleaning.plan.prepared import PartitionWork, Prepared
 from winnow.cleaning.plan.saved import check_same
 from winnow.cleaning.plan.settings import io_rate
 from winnow.cleaning.request import Request
-from winnow.cleaning.rewrite.compaction import Weighed, weigh
+from winnow.cleaning.rewrite.compaction import Estimated, estimate
 from winnow.cleaning.summaries.search import walk_partitions
 from winnow.logdir.lock import locked
 from winnow.runtime.failure import Failure
@@ -57,11 +57,11 @@ class Facts:
             lambda some: walk_partitions(sc, some, progress=progress),
         )
 
-    def weigh(self, now: int, jobs: Sequence[PartitionJob]) -> list[Weighed]:
+    def estimate(self, now: int, jobs: Sequence[PartitionJob]) -> list[Estimated]:
         """Measure rounds of cleaning, each one once, whatever settings led to it."""
         sc, request = self.spark.sparkContext, replace(self.request, now=now)
         return self._all(
-            [(_key(job, now), job) for job in jobs], lambda some: weigh(sc, some, request)
+            [(_key(job, now), job) for job in jobs], lambda some: estimate(sc, some, request)
         )
 
     def _all(

@@ -12,10 +12,10 @@ from winnow.api.result import Result, freed_bytes
 from winnow.api.run import run_and_record
 from winnow.api.sources import Value, chosen, parse_topic_values
 from winnow.arguments import checked
-from winnow.cleaning.carry_out import CarriedOut, damaged_first
+from winnow.cleaning.clean import Cleaned
 from winnow.cleaning.plan.decide_listed import rethink
 from winnow.cleaning.plan.saved import check_same
-from winnow.cleaning.preview import preview
+from winnow.cleaning.predict import damaged_first, predict
 from winnow.cleaning.request import Request, new_run_id
 from winnow.errors import UsageError
 from winnow.logdir.topic_globs import check_globs
@@ -80,13 +80,13 @@ class Plan(Result):
         prepared = rethink(self.facts.prepared, request, self.facts.walk)
         refusal = damaged_first(prepared, request)
         request = replace(request, estimate=self.estimated)
-        weigh = partial(self.facts.weigh, request.now)
-        done = preview(prepared, request, weigh) if refusal is None else CarriedOut(refusal, 0)
+        estimate = partial(self.facts.estimate, request.now)
+        done = predict(prepared, request, estimate) if refusal is None else Cleaned(refusal, 0)
         run = replace(
             self.run,
             partitions=tuple(done.partitions),
             refused=refusal is not None,
-            peak_extra_bytes=done.peak_extra_bytes,
+            peak_extra_bytes=done.peak_bytes,
         )
         return replace(self, run=run, request=request, assumed=(*self.assumed, *sets))
 

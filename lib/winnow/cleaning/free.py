@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from winnow.cleaning.carry_out import CarriedOut
+from winnow.cleaning.clean import Cleaned
 from winnow.cleaning.commit.commit import commit_several
 from winnow.cleaning.commit.retention import retain_only, state_now
 from winnow.cleaning.plan import outcomes as report
@@ -63,7 +63,7 @@ def freed_bytes(prepared: Sequence[Prepared], results: Sequence[PartitionResult]
     )
 
 
-def delete_first(prepared: Sequence[Prepared], request: Request) -> CarriedOut:
+def delete_first(prepared: Sequence[Prepared], request: Request) -> Cleaned:
     """Delete from all partitions first. Only then write side files and checkpoints."""
     works = _works(prepared)
     directories = [item.place.directory for item in works.values() if item.plan.retention]
@@ -84,7 +84,7 @@ def delete_first(prepared: Sequence[Prepared], request: Request) -> CarriedOut:
         report.left_alone(item) if isinstance(item, LeftAlone) else done[number]
         for number, item in enumerate(prepared)
     ]
-    return CarriedOut(results, 0)
+    return Cleaned(results, 0)
 
 
 def _delete(item: PartitionWork, request: Request) -> PartitionResult | int:

@@ -18,7 +18,7 @@ from winnow.cleaning.plan.rounds import make_round
 from winnow.cleaning.plan.settings import with_metadata
 from winnow.cleaning.request import Request
 from winnow.cleaning.rewrite.cleaned import CleanedGroup
-from winnow.cleaning.rewrite.compaction import weigh
+from winnow.cleaning.rewrite.compaction import estimate
 from winnow.cleaning.summaries.search import walk_partitions
 from winnow.cleaning.summaries.store import place_for, read_list, record, with_summaries
 from winnow.clock import now_ms
@@ -78,10 +78,10 @@ def learn_segments(
                 with suppress(FAILS_ONE_PARTITION):
                     round_ = make_round(replace(walked, plan=before.plan), request)
                     jobs.append((before.state, round_.job))
-        weighed = weigh(sc, [job for _, job in jobs], request)
+        estimated = estimate(sc, [job for _, job in jobs], request)
         return sum(
             _record(job, state, groups)
-            for (state, job), groups in zip(jobs, weighed, strict=True)
+            for (state, job), groups in zip(jobs, estimated, strict=True)
             if not isinstance(groups, Failure)
         )
 

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 
 from pyspark import SparkContext
 
-from winnow.cleaning.carry_out import CarriedOut, carry_out_with_quarantine, damaged_first
+from winnow.cleaning.clean import Cleaned
 from winnow.cleaning.free import delete_first, freed_bytes, only_what_is_needed, what_is_short
 from winnow.cleaning.in_place import check_in_place
 from winnow.cleaning.plan.decide_listed import overridden
 from winnow.cleaning.plan.prepare import decide_without_walk, walk
 from winnow.cleaning.plan.prepared import Known, Prepared, states_of
 from winnow.cleaning.plan.settings import io_rate, with_metadata
-from winnow.cleaning.preview import preview
+from winnow.cleaning.predict import damaged_first, predict
+from winnow.cleaning.quarantined import clean_with_quarantine
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import RunResult
-from winnow.cleaning.rewrite.compaction import weigh
+from winnow.cleaning.rewrite.compaction import estimate
 from winnow.cleaning.summaries.store import with_summaries
 from winnow.cleaning.zeros import ZerosFirst, cut_zeros, zeros_first
 from winnow.logdir.lock import locked, why_seen_here_only
@@ -93,13 +95,13 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
                 zeros = cut_zeros(request.storage, zeros) if request.touch else zeros
                 prepared = only_what_is_needed(prepared, wanted=max(0, freeing - zeros.bytes))
             if refusal is not None:
-                done = CarriedOut(refusal, 0)
+                done = Cleaned(refusal, 0)
             elif not request.touch:
-                done = preview(prepared, request, lambda jobs: weigh(sc, jobs, request))
+                done = predict(prepared, request, partial(estimate, sc, request=request))
             elif freeing is not None:
                 done = delete_first(prepared, request)
             else:
-                done = carry_out_with_quarantine(sc, dirs, prepared, request)
+                done = clean_with_quarantine(sc, dirs, prepared, request)
         notes = (*of_settings, *_notes(dirs, prepared))
         starts = _starts(sc, dirs, prepared, request)
         short = None
@@ -119,7 +121,7 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
         notes=notes,
         refused=refusal is not None,
         short_bytes=short,
-        peak_extra_bytes=done.peak_extra_bytes,
+        peak_extra_bytes=done.peak_bytes,
         kafka=request.settings.kafka,
         starts=starts,
         strangers=strangers_in(dirs),

@@ -128,28 +128,30 @@ def within(jobs: Sequence[PartitionJob], room: Room) -> tuple[PartitionJob, ...]
     )
 
 
-WAVE_BYTES = 32 * 2**30
+BATCH_BYTES = 32 * 2**30
 """Maximal log bytes that one job reads, unless a single partition has more."""
 
 
-def waves(
-    jobs: Iterable[PartitionJob],
-    new_room: Callable[[], Room] = lambda: Room(None, free=lambda _directory: sys.maxsize),
-) -> Iterator[list[PartitionJob]]:
-    """Cut the partitions, in the given order, into jobs. `new_room` is called before each job; by
-    default, nothing is written.
+def first_batch(jobs: Iterable[PartitionJob], room: Room) -> int:
+    """Return how many of the jobs, from the first on, are one Spark job: at least one, if there are
+    any.
 
     A rewritten partition is stored beside its sources until it is committed. A partition that has
     no room even alone gets its own job.
     """
-    wave: list[PartitionJob] = []
-    left, room = WAVE_BYTES, new_room()
+    left, count = BATCH_BYTES, 0
     for job in jobs:
-        if wave and (job.log_bytes > left or job.most_bytes > room.at(job.directory)):
-            yield wave
-            wave, left, room = [], WAVE_BYTES, new_room()
-        wave.append(job)
+        if count and (job.log_bytes > left or job.most_bytes > room.at(job.directory)):
+            break
         left -= job.log_bytes
         room.take(job.directory, job.most_bytes)
-    if wave:
-        yield wave
+        count += 1
+    return count
+
+
+def batches(jobs: Sequence[PartitionJob]) -> Iterator[Sequence[PartitionJob]]:
+    """Cut the jobs, in the given order, into Spark jobs that write nothing."""
+    while jobs:
+        count = first_batch(jobs, Room(None, free=lambda _directory: sys.maxsize))
+        yield jobs[:count]
+        jobs = jobs[count:]

@@ -33,6 +33,8 @@ TOO_EARLY = re.compile(
 """The node registers as a controller before it has made itself the active one; it asks again some
 ms later.
 """
+TOO_SLOW = re.compile(r"^\S+ ERROR EventPerformanceMonitor - .*\n", re.MULTILINE)
+"""The machine is busy."""
 
 NEVER_CLEANS = {
     # Nothing is to be compacted or deleted behind our back: a ratio of 1 is never exceeded,
@@ -143,10 +145,10 @@ class Broker:
 
     @property
     def complaints(self) -> list[str]:
-        """The lines of `log` at WARN and above, without what a quick start says of itself."""
+        """The lines of `log` at WARN and above, without what a quick start or a busy machine says of itself."""
         return [
             line
-            for line in TOO_EARLY.sub("", self.log).splitlines()
+            for line in TOO_SLOW.sub("", TOO_EARLY.sub("", self.log)).splitlines()
             if re.match(r"\S+ (WARN|ERROR|FATAL) ", line)
         ]
 

@@ -1,4 +1,4 @@
-"""What became of one group of segments, or would."""
+"""The result of compacting one group of segments."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from winnow.wire.buffers import Rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanedGroup(Sources):
-    """A group that became one segment, or would."""
+    """The result of compacting one group of segments; for an estimate, the expected result."""
 
     segment: Segment
-    """As it will be listed once it is in place. If it was written on this machine, or only weighed,
-    it has neither a stamp nor the timestamp of its first batch.
+    """As it will be listed once it is in place. If it was written on this machine, or only
+    estimated, it has neither a stamp nor the timestamp of its first batch.
     """
     unchanged: bool
     """The only source is the same, byte for byte, and stays (`GroupOutput.is_source`)."""
@@ -43,7 +43,7 @@ class CleanedGroup(Sources):
     unread: bool = False
     """It is known to be `unchanged` without reading it."""
     staged: StagedGroup | None = None
-    """Read back from the disk and verified. None if it is `unchanged`, or was only weighed."""
+    """Read back from the disk and verified. None if it is `unchanged`, or was only estimated."""
     duration_ms: int = 0
     """From the first byte read to the last one verified."""
 

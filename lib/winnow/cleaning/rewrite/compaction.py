@@ -1,7 +1,7 @@
 """Run one Spark job that compacts some partitions: scan, resolve, rewrite (S4, S5).
 
-It ends in staged, verified segments. Weighing replaces the rewrite and ends in figures. If the walk
-has scanned everything (`winnow.scan.prefetch`), the job begins with resolve.
+It ends in staged, verified segments. An estimate ends in figures instead. If the walk has scanned
+everything (`winnow.scan.prefetch`), the job begins with resolve.
 
 Opaque blobs travel, so these are RDDs: SQL would gain nothing and take half the start-up time.
 Every item is sent to the task assigned to it beforehand: the key of each pair is a task number,
@@ -26,8 +26,8 @@ from winnow.cleaning.request import Request
 from winnow.cleaning.rewrite.assignment import Assignment, At, assign
 from winnow.cleaning.rewrite.cleaned import CleanedGroup, unread
 from winnow.cleaning.rewrite.output import GroupOutput
-from winnow.cleaning.rewrite.rewrite import rewrite_group, weigh_group
-from winnow.cleaning.space import waves
+from winnow.cleaning.rewrite.rewrite import estimate_group, rewrite_group
+from winnow.cleaning.space import batches
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.runtime.cores import one_of
 from winnow.runtime.failed_job import each_survived
@@ -74,11 +74,11 @@ _Shared: TypeAlias = "Broadcast[_Value] | _Sent"
 
 
 def run_compaction(
-    sc: SparkContext, job: CompactionJob, progress: Progress, *, weighs: bool = False
+    sc: SparkContext, job: CompactionJob, progress: Progress, *, estimates: bool = False
 ) -> list[list[Outcome]]:
     """Run the job. Return the outcome of each group, by partition in the given order.
 
-    `weighs`: write nothing, and return what each group would become.
+    `estimates`: write nothing, and return what each group would become.
     """
     with (
         TickSheet(_halves(job)) as sheet,
@@ -90,10 +90,10 @@ def run_compaction(
         few = len(assignment.pieces) <= _FEW_PIECES
         shared = _Sent(value) if few else sc.broadcast(value)
         stages = _resolved(sc, shared, assignment).mapPartitionsWithIndex(
-            in_task(partial(_finish, shared, weighs=weighs))
+            in_task(partial(_finish, shared, estimates=estimates))
         )
         tasks = len(assignment.scans) + len(assignment.buckets) + len(assignment.groups)
-        doing = "weighing" if weighs else "compacting"
+        doing = "weighing" if estimates else "compacting"
         name = f"{doing} {counted(len(job.partitions), 'partition')}"
         try:
             with watched(sc, progress, name, tasks=tasks, ticks=sheet):
@@ -107,13 +107,13 @@ def run_compaction(
     ]
 
 
-Weighed = list[CleanedGroup] | Failure
+Estimated = list[CleanedGroup] | Failure
 """The groups of a partition, ascending, or the failure that would prevent its cleaning."""
-Weigh = Callable[[Sequence[PartitionJob]], Sequence[Weighed]]
+Estimate = Callable[[Sequence[PartitionJob]], Sequence[Estimated]]
 
 
 def compact_each(
-    sc: SparkContext, jobs: Sequence[PartitionJob], request: Request, *, weighs: bool = False
+    sc: SparkContext, jobs: Sequence[PartitionJob], request: Request, *, estimates: bool = False
 ) -> list[list[Outcome]]:
     """Compact the partitions in one Spark job. One that kills its worker fails alone: that failure
     is then its only outcome.
@@ -121,20 +121,20 @@ def compact_each(
 
     def run(some: Sequence[PartitionJob]) -> list[list[Outcome]]:
         job = CompactionJob(request.now, request.secret, tuple(some))
-        return run_compaction(sc, job, request.progress, weighs=weighs)
+        return run_compaction(sc, job, request.progress, estimates=estimates)
 
     survived = each_survived(jobs, run, goes_on=lambda: request.stop.reason is None)
     return [[one] if isinstance(one, Failure) else one for one in survived]
 
 
-def weigh(sc: SparkContext, jobs: Sequence[PartitionJob], request: Request) -> list[Weighed]:
-    """Weigh each job, in as few Spark jobs as their size allows. Nothing is written, so space does
-    not matter.
+def estimate(sc: SparkContext, jobs: Sequence[PartitionJob], request: Request) -> list[Estimated]:
+    """Return what each job would make of its groups. Reads all records, in as few Spark jobs as
+    their size allows. Nothing is written, so space does not matter.
     """
     return [
         all_or_failure(outcomes)
-        for wave in waves(jobs)
-        for outcomes in compact_each(sc, wave, request, weighs=True)
+        for batch in batches(jobs)
+        for outcomes in compact_each(sc, batch, request, estimates=True)
     ]
 
 
@@ -237,7 +237,7 @@ def _finish(
     task: int,
     items: Iterable[tuple[int, tuple[int, int, _Kept]]],
     *,
-    weighs: bool,
+    estimates: bool,
 ) -> Iterator[tuple[At, Outcome]]:
     """Yield ((partition, group), outcome) for every group of this task."""
     job, assignment, _, ticks = shared.value
@@ -279,7 +279,7 @@ def _finish(
                 output = GroupOutput(
                     work, group, survivors, now=job.now, cores=shared_out, split_done=split_done
                 )
-                rest = weigh_group(output) if weighs else rewrite_group(output)
+                rest = estimate_group(output) if estimates else rewrite_group(output)
                 # Other threads know no throttle.
                 if is_remote(work.staging) or current_throttle() is not None:
                     outcome = rest()

@@ -99,7 +99,7 @@ def rewrite_group(output: GroupOutput) -> Callable[[], CleanedGroup]:
     return finish
 
 
-def weigh_group(output: GroupOutput) -> Callable[[], CleanedGroup]:
+def estimate_group(output: GroupOutput) -> Callable[[], CleanedGroup]:
     """Do as `rewrite_group`, without writing anything."""
     for data in output.read():
         del data

@@ -6,16 +6,17 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeAlias
 
 from pyspark import SparkContext
 
 from winnow.cleaning.plan.prepare import prepare
 from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork, Prepared, states_of
-from winnow.cleaning.preview import preview
+from winnow.cleaning.predict import predict
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
-from winnow.cleaning.rewrite.compaction import weigh
+from winnow.cleaning.rewrite.compaction import estimate
 from winnow.errors import FAILS_ONE_PARTITION, NoSpaceError
 from winnow.logdir.batches import first_headers
 from winnow.logdir.cleaner_entries import Misplaced, misplaced_entries
@@ -73,7 +74,7 @@ def diagnose(
     `deep`: also read all records.
     """
     prepared = prepare(sc, log_dirs, request)
-    expected = preview(prepared, request, lambda jobs: weigh(sc, jobs, request)).partitions
+    expected = predict(prepared, request, partial(estimate, sc, request=request)).partitions
     sure = [
         (item, result)
         for item, result in zip(prepared, expected, strict=True)

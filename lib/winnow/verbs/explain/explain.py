@@ -16,7 +16,7 @@ from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork
 from winnow.cleaning.plan.rounds import make_round
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
-from winnow.cleaning.rewrite.compaction import weigh
+from winnow.cleaning.rewrite.compaction import estimate
 from winnow.errors import UsageError
 from winnow.logdir.names import topic_partition_of
 from winnow.logdir.survey import LogDir
@@ -147,10 +147,10 @@ def survey_ground(
     )
     if ground.deleted is not None or not preview or item.overflowed:
         return ground
-    (weighed,) = weigh(sc, [job], request)
-    if isinstance(weighed, Failure):
-        raise UnreadableError(weighed)
-    after = after_round(state, [group.segment for group in weighed], job.end_offset)
+    (groups,) = estimate(sc, [job], request)
+    if isinstance(groups, Failure):
+        raise UnreadableError(groups)
+    after = after_round(state, [group.segment for group in groups], job.end_offset)
     return replace(ground, deleted=deleted_segments(after, config, now))
 
 

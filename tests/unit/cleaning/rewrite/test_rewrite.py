@@ -24,7 +24,7 @@ from tests.unit.cleaning.partitions import (
 from winnow.cleaning.rewrite import output as output_module
 from winnow.cleaning.rewrite.cleaned import CleanedGroup
 from winnow.cleaning.rewrite.output import GroupOutput
-from winnow.cleaning.rewrite.rewrite import rewrite_group, weigh_group
+from winnow.cleaning.rewrite.rewrite import estimate_group, rewrite_group
 from winnow.errors import CorruptLogError, NoSpaceError, VerificationError
 from winnow.logdir.commit import staged_segment
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
@@ -122,7 +122,7 @@ def test_using_more_cores_gives_the_same_bytes(
 def names_in(job: PartitionJob) -> Holdings | None:
     found = [
         way(GroupOutput(job, job.groups[0], survivors(s0=[0, 1, 2, 3]), now=NOW))().holdings
-        for way in (weigh_group, rewrite_group)
+        for way in (estimate_group, rewrite_group)
     ]
     assert found[0] == found[1]
     return found[0]
@@ -226,7 +226,9 @@ def test_segment_that_loses_nothing_is_not_written(directory: Path) -> None:
     assert (group.records_before, group.records_after) == (6, 6)
     assert group.bytes_after == sum(map(len, SEGMENTS[0]))
     assert group.checksum == group.source_checksums[0]
-    assert weigh_group(GroupOutput(job, job.groups[0], survivors(**KEEPS_ALL), now=NOW))().unchanged
+    assert estimate_group(
+        GroupOutput(job, job.groups[0], survivors(**KEEPS_ALL), now=NOW)
+    )().unchanged
 
 
 def test_segment_without_batches_is_not_written(tmp_path: Path) -> None:

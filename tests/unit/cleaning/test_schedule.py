@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from winnow.cleaning.portions import ASSUMED_RATE, Pace, chosen
-from winnow.cleaning.space import WAVE_BYTES
+from winnow.cleaning.schedule import ASSUMED_RATE, Pace, chosen
+from winnow.cleaning.space import BATCH_BYTES
 from winnow.runtime.stop import Stop
 
 
@@ -21,17 +21,17 @@ from winnow.runtime.stop import Stop
         ([7, 3], (0, 0), [1]),
     ],
 )
-def test_portion_is_in_order_and_never_empty(
+def test_batch_is_in_order_and_never_empty(
     sizes: list[int], limits: tuple[float, float], expected: list[int]
 ) -> None:
     assert chosen(dict(enumerate(sizes)), *limits) == expected
 
 
 def test_without_a_time_limit_only_the_size_counts() -> None:
-    assert Pace(Stop()).limits() == (WAVE_BYTES, math.inf)
+    assert Pace(Stop()).limits() == (BATCH_BYTES, math.inf)
 
 
-def test_time_limit_gives_a_portion_a_quarter_of_what_can_be_done_in_the_time_left() -> None:
+def test_time_limit_gives_a_batch_a_quarter_of_what_can_be_done_in_the_time_left() -> None:
     now = 0.0
     stop = Stop(timeout_s=1_000, clock=lambda: now)
     pace = Pace(stop, clock=lambda: now)
@@ -44,7 +44,7 @@ def test_time_limit_gives_a_portion_a_quarter_of_what_can_be_done_in_the_time_le
     assert pace.limits() == (500_000, 2_000_000)
 
 
-def test_after_the_time_all_that_is_left_is_one_portion() -> None:
+def test_after_the_time_all_that_is_left_is_one_batch() -> None:
     now = 0.0
     pace = Pace(Stop(timeout_s=1, clock=lambda: now), clock=lambda: now)
     pace.log_bytes += 1

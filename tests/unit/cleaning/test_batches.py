@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.cleaning.partitions import batch, job_of, make_partition, record
 from winnow.cleaning import space
-from winnow.cleaning.space import Room, waves
+from winnow.cleaning.space import Room, batches, first_batch
 from winnow.scan.job import PartitionJob
 from winnow.storage.places import free_bytes
 
@@ -34,48 +34,46 @@ def disk_with(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
 
 
 def cut(jobs: list[PartitionJob]) -> list[int]:
-    found = list(waves(jobs, lambda: Room(None)))
-    assert [job for wave in found for job in wave] == jobs
-    return [len(wave) for wave in found]
+    """Return the sizes of the batches; free space is asked before each."""
+    sizes = []
+    while jobs:
+        sizes.append(first_batch(jobs, Room(None)))
+        jobs = jobs[sizes[-1] :]
+    return sizes
 
 
-def test_enough_room_gives_one_wave(jobs: list[PartitionJob]) -> None:
+def test_enough_room_gives_one_batch(jobs: list[PartitionJob]) -> None:
     assert cut(jobs) == [5]
 
 
-def test_no_partitions_give_no_wave() -> None:
-    assert list(waves([], lambda: Room(None))) == []
+def test_no_partitions_give_no_batch() -> None:
+    assert first_batch([], Room(None)) == 0
+    assert list(batches([])) == []
 
 
 @pytest.mark.parametrize(
     ("limit", "sizes"), [(SIZE * 2, [2, 2, 1]), (SIZE * 3 - 1, [2, 2, 1]), (1, [1] * 5)]
 )
-def test_wave_is_limited_by_the_bytes_that_one_job_reads(
+def test_batch_is_limited_by_the_bytes_that_one_job_reads(
     jobs: list[PartitionJob], monkeypatch: pytest.MonkeyPatch, limit: int, sizes: list[int]
 ) -> None:
     """A single partition may exceed the limit."""
-    monkeypatch.setattr(space, "WAVE_BYTES", limit)
+    monkeypatch.setattr(space, "BATCH_BYTES", limit)
     assert cut(jobs) == sizes
+    found = list(batches(jobs))
+    assert [len(batch) for batch in found] == sizes
+    assert [job for batch in found for job in batch] == jobs
 
 
 @pytest.mark.parametrize(
     ("free", "sizes"), [(SIZE * 5, [5]), (SIZE * 5 - 1, [4, 1]), (SIZE, [1] * 5)]
 )
-def test_wave_is_limited_by_free_disk_space(
+def test_batch_is_limited_by_free_disk_space(
     jobs: list[PartitionJob], monkeypatch: pytest.MonkeyPatch, free: int, sizes: list[int]
 ) -> None:
     disk_with(monkeypatch, free)
     assert cut(jobs) == sizes
-
-
-def test_free_space_is_measured_before_each_wave(
-    jobs: list[PartitionJob], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    disk_with(monkeypatch, SIZE)
-    cutting = waves(jobs, lambda: Room(None))
-    assert len(next(cutting)) == 1
-    disk_with(monkeypatch, SIZE * 10)
-    assert [len(wave) for wave in cutting] == [4]
+    assert len(list(batches(jobs))) == 1, "a batch that writes nothing needs no space"
 
 
 def test_free_bytes_leaves_a_reserve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,24 +6,24 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 
-from winnow.cleaning.carry_out import CarriedOut
+from winnow.cleaning.clean import Cleaned
 from winnow.cleaning.commit.split import split_bytes
+from winnow.cleaning.little_space import seed_bytes, with_exact_sizes
 from winnow.cleaning.plan import outcomes as report
 from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork, Prepared
 from winnow.cleaning.plan.rounds import Round, dirtiest_first, make_round
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult, Setting
-from winnow.cleaning.rewrite.compaction import Weigh, Weighed
-from winnow.cleaning.space import Room, needed_bytes, no_space, waves
-from winnow.cleaning.tight import measure, seed_bytes
-from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
+from winnow.cleaning.rewrite.compaction import Estimate, Estimated
+from winnow.cleaning.space import Room, batches, needed_bytes, no_space
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, WinnowError
 from winnow.policy.free import file_bytes
 from winnow.policy.plan import after_round
 from winnow.runtime.failure import Failure, failure
 from winnow.storage.places import Places, free_bytes
 
 
-def preview(prepared: Sequence[Prepared], request: Request, weigh: Weigh) -> CarriedOut:
+def predict(prepared: Sequence[Prepared], request: Request, estimate: Estimate) -> Cleaned:
     """Return what `clean` would do, as far as this is known without reading records; all of it if
     the request asks for an estimate. Where space is short, records are read to know whether it is
     enough.
@@ -40,7 +40,7 @@ def preview(prepared: Sequence[Prepared], request: Request, weigh: Weigh) -> Car
     """By the identity of a topic's config, which its partitions share."""
     results: list[PartitionResult] = []
     rounds: dict[int, Round] = {}
-    tight: dict[int, Round] = {}
+    too_large: dict[int, Round] = {}
     for number, item in enumerate(prepared):
         if isinstance(item, LeftAlone):
             results.append(report.left_alone(item))
@@ -56,38 +56,38 @@ def preview(prepared: Sequence[Prepared], request: Request, weigh: Weigh) -> Car
             except FAILS_ONE_PARTITION as error:
                 results[number] = report.failed(item, failure(error))
                 continue
-            (rounds if needed_bytes(round_.job, request) <= left else tight)[number] = round_
-    peak, found = _fit(tight, weigh, request, free)
+            (rounds if needed_bytes(round_.job, request) <= left else too_large)[number] = round_
+    peak, found = _fit(too_large, estimate, request, free)
     if request.estimate:
         sure = {number: round_ for number, round_ in rounds.items() if not round_.item.overflowed}
-        weighed = weigh([round_.job for round_ in sure.values()])
-        for (number, round_), groups in zip(sure.items(), weighed, strict=True):
+        estimated = estimate([round_.job for round_ in sure.values()])
+        for (number, round_), groups in zip(sure.items(), estimated, strict=True):
             found[number] = _estimated(round_, groups, request)
     results = [found.get(number, result) for number, result in enumerate(results)]
     room = Room(request.max_extra_space, free=free)
     plans = {number: round_.item.plan for number, round_ in rounds.items()}
-    for wave in waves([rounds[number].job for number in dirtiest_first(plans)]):
+    for batch in batches([rounds[number].job for number in dirtiest_first(plans)]):
         needed, left_at = Counter[Hashable](), dict[Hashable, int]()
-        for job in wave:
+        for job in batch:
             volume = Places().volume(job.directory).key
             needed[volume] += job.most_bytes
             left_at[volume] = room.at(job.directory)
         # What does not fit is written later.
         at_once = sum(min(count, left_at[volume]) for volume, count in needed.items())
         peak = max(peak, at_once if room.limit is None else min(at_once, room.limit))
-    return CarriedOut(results, max(peak, split_bytes(prepared)))
+    return Cleaned(results, max(peak, split_bytes(prepared)))
 
 
 def _fit(
-    rounds: Mapping[int, Round], weigh: Weigh, request: Request, free: Callable[[str], int]
+    rounds: Mapping[int, Round], estimate: Estimate, request: Request, free: Callable[[str], int]
 ) -> tuple[int, dict[int, PartitionResult]]:
     """Return the most bytes that are written at one time, and the results of rounds that fit only
     by their exact sizes, if at all.
     """
-    weighed, exact = measure(rounds, weigh, request)
+    estimated, exact = with_exact_sizes(rounds, estimate, request)
     room, peak = Room(None, free=free), 0
     results = {
-        number: _estimated(rounds[number], groups, request) for number, groups in weighed.items()
+        number: _estimated(rounds[number], groups, request) for number, groups in estimated.items()
     }
     for number, round_ in exact.items():
         needed, directory = needed_bytes(round_.job, request), round_.job.directory
@@ -103,16 +103,16 @@ def _fit(
     return peak, results
 
 
-def _estimated(round_: Round, weighed: Weighed, request: Request) -> PartitionResult:
+def _estimated(round_: Round, groups: Estimated, request: Request) -> PartitionResult:
     """Return what `clean` would report for a partition that is compacted, and perhaps deleted from
     afterwards (S3.5).
     """
     item, end = round_.item, round_.job.end_offset
-    if isinstance(weighed, Failure):
-        if request.on_corrupt == "quarantine" and weighed.exit_code == CorruptLogError.exit_code:
+    if isinstance(groups, Failure):
+        if request.on_corrupt == "quarantine" and groups.exit_code == CorruptLogError.exit_code:
             return report.previewed(item, request)
-        return report.failed(item, weighed)
-    after = after_round(item.state, [group.segment for group in weighed], end)
+        return report.failed(item, groups)
+    after = after_round(item.state, [group.segment for group in groups], end)
     retention, words = item.then_retained(after, request)
     if retention is not None:
         after = retention.applied_to(after)
@@ -122,7 +122,7 @@ def _estimated(round_: Round, weighed: Weighed, request: Request) -> PartitionRe
         after,
         retention,
         duration_ms=None,
-        groups=weighed,
+        groups=groups,
         cleaned_to=end,
         afterwards=words,
     )
@@ -137,3 +137,19 @@ def _freed_first(prepared: Sequence[Prepared]) -> Counter[Hashable]:
             deleted_bytes = sum(segment.log_bytes for segment in item.plan.deleted)
             freed[Places().volume(item.state.directory).key] += deleted_bytes
     return freed
+
+
+def damaged_first(partitions: Sequence[Prepared], request: Request) -> list[PartitionResult] | None:
+    """With `fail`, return the results of a run that does nothing because some partition is known to
+    be damaged. Otherwise return None.
+    """
+    damaged = [item for item in partitions if isinstance(item, LeftAlone) and item.error]
+    if request.on_corrupt != "fail" or not damaged:
+        return None
+    why = Failure(
+        f"not started: {damaged[0].place.topic_partition} is damaged", WinnowError.exit_code
+    )
+    return [
+        report.left_alone(item) if isinstance(item, LeftAlone) else report.failed(item, why)
+        for item in partitions
+    ]

@@ -1,4 +1,4 @@
-"""Compact where space is short: learn what each group keeps before anything of it is written
+"""Where space is short: learn what each group keeps before anything of it is written
 (docs/decisions/0012).
 
 Before the records are read, only a limit of a group's output is known: the size of its sources.
@@ -14,93 +14,64 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from winnow.cleaning.compact import NOT_BEGUN, Run, compact
-from winnow.cleaning.plan import outcomes as report
 from winnow.cleaning.plan.rounds import Round
 from winnow.cleaning.request import Request
 from winnow.cleaning.rewrite.cleaned import CleanedGroup
-from winnow.cleaning.rewrite.compaction import Weigh, Weighed, weigh
-from winnow.cleaning.space import needed_bytes, no_space
+from winnow.cleaning.rewrite.compaction import Estimate, Estimated
+from winnow.cleaning.space import Room, needed_bytes, no_space
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.commit.leftovers import check_unchanged
 from winnow.logdir.names import INDEX, TIMEINDEX, segment_file
 from winnow.policy.free import file_bytes
-from winnow.runtime.cancel import attempted
 from winnow.runtime.failure import Failure, failure
 from winnow.scan.job import PartitionJob
 from winnow.state import Segment
 from winnow.storage.contract import Storage
 
 
-def measure(
-    rounds: Mapping[int, Round], weighing: Weigh, request: Request
-) -> tuple[dict[int, Weighed], dict[int, Round]]:
+def with_exact_sizes(
+    rounds: Mapping[int, Round], estimate: Estimate, request: Request
+) -> tuple[dict[int, Estimated], dict[int, Round]]:
     """Read the records of these rounds. Return, by number, what was found of each, and the rounds
     that can be read with the exact sizes of their groups, the one that needs least space first.
     Writes nothing.
     """
-    found = weighing([round_.job for round_ in rounds.values()]) if rounds else []
-    weighed = dict(zip(rounds, found, strict=True))
+    found = estimate([round_.job for round_ in rounds.values()]) if rounds else []
+    groups = dict(zip(rounds, found, strict=True))
     exact = [
-        (number, _exact(rounds[number], groups))
-        for number, groups in weighed.items()
-        if not isinstance(groups, Failure)
+        (number, _exact(rounds[number], outcome))
+        for number, outcome in groups.items()
+        if not isinstance(outcome, Failure)
     ]
     exact.sort(
         key=lambda one: (needed_bytes(one[1].job, request), one[1].item.place.topic_partition)
     )
-    return weighed, dict(exact)
+    return groups, dict(exact)
 
 
-def compact_tight(run: Run) -> None:
-    """Compact `run.tight`, the smallest first. Each makes room for the next."""
-    request, results, rounds = run.request, run.results, run.tight
-    if run.ends():
-        results |= {
-            number: report.failed(round_.item, NOT_BEGUN) for number, round_ in rounds.items()
-        }
-        return
-    measured = attempted(
-        lambda: measure(rounds, lambda jobs: weigh(run.sc, jobs, request), request), request.stop
-    )
-    if isinstance(measured, Failure):
-        results |= {
-            number: report.given_up(round_.item, measured, request.stop)
-            for number, round_ in rounds.items()
-        }
-        return
-    weighed, exact = measured
-    results |= {
-        number: report.failed(rounds[number].item, why)
-        for number, why in weighed.items()
-        if isinstance(why, Failure)
-    }
-    for number, round_ in exact.items():
-        if run.ends():
-            results[number] = report.failed(round_.item, NOT_BEGUN)
-            continue
-        needed, room = needed_bytes(round_.job, request), run.room().at(round_.job.directory)
-        ready = round_
-        if needed > room and request.stop.reason is None:  # a stop explains any failure
-            if needed > room + seed_bytes(round_, request):
-                results[number] = report.failed(round_.item, no_space(needed, room, request))
-                continue
-            try:
-                ready = remove_indexes(request.storage, round_)
-            except FAILS_ONE_PARTITION as error:
-                results[number] = report.failed(round_.item, failure(error))
-                continue
-        [results[number]] = compact(run, [ready])
+def make_room(round_: Round, room: Room, request: Request) -> Round | Failure:
+    """Return a round with exact sizes that fits, without the indexes of its sources if only that
+    makes it fit.
+    """
+    needed, left = needed_bytes(round_.job, request), room.at(round_.job.directory)
+    if needed <= left:
+        return round_
+    if needed > left + seed_bytes(round_, request):
+        return no_space(needed, left, request)
+    try:
+        return remove_indexes(request.storage, round_)
+    except FAILS_ONE_PARTITION as error:
+        return failure(error)
 
 
-def _exact(round_: Round, weighed: Sequence[CleanedGroup]) -> Round:
+def _exact(round_: Round, estimated: Sequence[CleanedGroup]) -> Round:
     groups = tuple(
         replace(
             group,
             most_log_bytes=one.bytes_after,
             most_index_bytes=file_bytes(one.segment) - one.bytes_after,
         )
-        for group, one in zip(round_.job.groups, weighed, strict=True)
+        for group, one in zip(round_.job.groups, estimated, strict=True)
     )
     return replace(round_, job=replace(round_.job, groups=groups))
 

@@ -1,0 +1,137 @@
+"""Commit what is staged of a partition: journal, swaps, cleaner checkpoint, retention (S6.4, S3.5).
+A commit that has begun is always finished.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+
+from winnow.cleaning.commit.commit import (
+    begin_round,
+    commit_cleaner_checkpoint,
+    commit_groups,
+    kept_by,
+)
+from winnow.cleaning.commit.retention import retain_from, state_now
+from winnow.cleaning.plan import outcomes as report
+from winnow.cleaning.plan.rounds import Round
+from winnow.cleaning.request import Request
+from winnow.cleaning.result import PartitionResult
+from winnow.cleaning.staged import StagedPartition
+from winnow.cleaning.summaries.store import UniqueKeys, record
+from winnow.clock import ms_since
+from winnow.errors import FAILS_ONE_PARTITION, WinnowError
+from winnow.logdir.commit.journal import Journal, leave_journal, with_staged
+from winnow.logdir.commit.staging import remove_staging
+from winnow.runtime.failure import Failure, failure
+from winnow.storage.contract import Remembered, Storage
+from winnow.storage.places import Places
+
+_log = logging.getLogger(__name__)
+
+
+def commit(
+    round_: Round, staged: StagedPartition | Failure, request: Request
+) -> Round | PartitionResult:
+    """Put staged groups in place. Return the result of the partition or, if groups remain, the
+    round without these. `staged`: a failure if they were not staged.
+    """
+    if isinstance(staged, Failure):
+        return give_up(round_, staged, request)
+    if not staged.is_last:
+        return _commit_part(round_, staged, request)
+    if request.stop.reason is not None:
+        return give_up(round_, Failure(request.stop.reason, WinnowError.exit_code), request)
+    item, storage, end = round_.item, request.storage, staged.journal.end_offset
+    began = time.monotonic()
+    try:
+        with kept_by(request, item.state, cleaner_checkpoint_after=end):
+            try:
+                _begin(storage, staged)
+            except FAILS_ONE_PARTITION as error:
+                return give_up(round_, failure(error), request)
+            commit_groups(storage, staged.directory, staged.to_swap)
+            commit_cleaner_checkpoint(
+                storage, item.place.log_dir, {item.place.topic_partition: end}
+            )
+            remove_staging(storage, staged.staging)
+            round_ = replace(round_, done=(*round_.done, *staged.groups))
+            _sum_up(round_)
+            placed = [group.segment for group in round_.done]
+            cleaned = replace(state_now(item, placed), cleaner_checkpoint=end)
+            plan, words = item.then_retained(cleaned, request)
+            after = retain_from(item, cleaned, plan, request)
+    except FAILS_ONE_PARTITION as error:  # the journal remains: the next run continues
+        return report.interrupted(item, failure(error))
+    return report.done(
+        item,
+        request,
+        after,
+        plan,
+        duration_ms=round_.duration_ms + ms_since(began),
+        groups=round_.done,
+        cleaned_to=end,
+        afterwards=words,
+    )
+
+
+def _commit_part(
+    round_: Round, staged: StagedPartition, request: Request
+) -> Round | PartitionResult:
+    began = time.monotonic()
+    try:
+        journal = _begin(request.storage, staged)
+    except FAILS_ONE_PARTITION as error:
+        return give_up(round_, failure(error), request)
+    try:
+        commit_groups(request.storage, staged.directory, staged.to_swap)
+        leave_journal(request.storage, staged.staging)
+    except FAILS_ONE_PARTITION as error:  # the journal remains: the next run continues
+        return report.interrupted(round_.item, failure(error))
+    return replace(
+        round_,
+        journal=journal,
+        begun=True,
+        done=(*round_.done, *staged.groups),
+        commits_ms=round_.commits_ms + ms_since(began),
+    )
+
+
+def _begin(storage: Storage, staged: StagedPartition) -> Journal:
+    """Write the journal before the groups are put in place."""
+    for group in staged.to_swap:
+        Places().learn(staged.staging, map(Remembered, group.entries.values()))
+    unchanged = [group.base_offset for group in staged.groups if group.unchanged]
+    journal = with_staged(storage, staged.journal, staged.to_swap, unchanged)
+    sources = [source for group in staged.groups for source in group.sources]
+    begin_round(storage, staged.directory, staged.staging, journal, sources)
+    return journal
+
+
+def _sum_up(round_: Round) -> None:
+    """Keep what is known now of the segments of a round, all of which are in place."""
+    job, bases = round_.job, [group.base_offset for group in round_.done]
+    if job.summaries is not None:
+        known = [group.summary for group in round_.done if group.summary is not None]
+        unique = UniqueKeys.of(job.directory, job.end_offset, bases) if job.unique_keys else None
+        record(job.summaries, job.directory, known, unique=unique)
+
+
+def give_up(round_: Round, why: Failure, request: Request) -> PartitionResult:
+    """End a round without its remaining groups. A requested stop explains every failure."""
+    item, staging = round_.item, round_.job.staging
+    try:
+        remove_staging(request.storage, staging)
+    except FAILS_ONE_PARTITION as error:  # the next run removes it (S6.3)
+        known = isinstance(error, WinnowError | OSError)
+        _log.warning("could not remove %s: %s", staging, error, exc_info=not known)
+    result = report.given_up(item, why, request.stop)
+    if not round_.done:
+        return result
+    try:
+        after = state_now(item)
+    except FAILS_ONE_PARTITION as error:
+        return report.interrupted(item, failure(error))
+    return report.partly(round_, result, after)
