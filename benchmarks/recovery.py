@@ -120,18 +120,18 @@ def session() -> None:
     from winnow.logdir.survey import survey_log_dirs  # noqa: PLC0415
     from winnow.runtime.progress import Silence  # noqa: PLC0415
     from winnow.storage.local import LocalStorage  # noqa: PLC0415
-    from winnow.survey.place import Listed, Place  # noqa: PLC0415
+    from winnow.survey.place import ListedPartition, PartitionPlace  # noqa: PLC0415
     from winnow.survey.survey import list_partitions  # noqa: PLC0415
 
     spark = SparkSession.builder.appName("winnow-benchmark").getOrCreate()
     for line in sys.stdin:
         begin = time.perf_counter()
         (log_dir,) = survey_log_dirs(LocalStorage(), [line.strip()])
-        places = [Place(log_dir.path, one, recovery_point=0) for one in log_dir.partitions]
+        places = [PartitionPlace(log_dir.path, one, recovery_point=0) for one in log_dir.partitions]
         listed = list_partitions(spark.sparkContext, places, Silence())
         seconds = time.perf_counter() - begin
         for one in listed:
-            if not isinstance(one, Listed) or one.listing.recovered is None:
+            if not isinstance(one, ListedPartition) or one.listing.recovered is None:
                 raise ContestantFailedError(f"not read: {one}")
         sys.stdout.write(f"{json.dumps(seconds)}\n")
         sys.stdout.flush()

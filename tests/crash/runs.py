@@ -16,7 +16,7 @@ from tests.fixtures.data import copy_file, copy_tree
 from tests.kafka.cleaner.runs import CHECKPOINTS, write_checkpoint
 from tests.twins.walk import decode_batch
 from winnow.cleaning.clean import clean as clean_partitions
-from winnow.cleaning.plan.prepare import prepare
+from winnow.cleaning.plan.planning import plan_partitions
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
 from winnow.logdir.checkpoints import read_offset_checkpoint
@@ -150,7 +150,9 @@ def run_winnow(
         stop=stop or Stop(),
     )
     with lock_log_dir(str(log_dir)):
-        prepared = prepare(spark.sparkContext, survey_log_dirs(Places(), [str(log_dir)]), request)
+        prepared = plan_partitions(
+            spark.sparkContext, survey_log_dirs(Places(), [str(log_dir)]), request
+        )
         return clean_partitions(spark.sparkContext, prepared, request).partitions
 
 

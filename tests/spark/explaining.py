@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from tests.fixtures.data import copy_log_dir, partition_dirs
 from tests.spark.runs import NOW, changes, clean, files_of, run, settings
 from winnow.api import explain
-from winnow.cleaning.plan.prepare import prepare
-from winnow.cleaning.plan.prepared import LeftAlone
+from winnow.cleaning.plan.partitions import SkippedPartition
+from winnow.cleaning.plan.planning import plan_partitions
 from winnow.cleaning.request import Request
 from winnow.logdir.batches import read_batches
 from winnow.logdir.survey import survey_log_dirs
@@ -84,10 +84,10 @@ def foretell(
         unclean_shutdown="below-recovery-point" if after_crash else "refuse",
     )
     fates: dict[str, dict[int, RecordFate]] = {}
-    for item in prepare(
+    for item in plan_partitions(
         spark.sparkContext, survey_log_dirs(LocalStorage(), [str(log_dir)]), request
     ):
-        if isinstance(item, LeftAlone):
+        if isinstance(item, SkippedPartition):
             continue
         ground = survey_ground(spark.sparkContext, item, request, preview=True)
         search = ground.search(item.config.max_decompressed_message_bytes)

@@ -10,7 +10,7 @@ import pytest
 from tests.crash.replay import RecordingStorage
 from tests.spark.runs import NOW, add_partition, new_log_dir, set_checkpoint, settings
 from winnow.cleaning.clean import clean as clean_partitions
-from winnow.cleaning.plan.prepare import prepare
+from winnow.cleaning.plan.planning import plan_partitions
 from winnow.cleaning.request import Request
 from winnow.logdir.survey import survey_log_dirs
 from winnow.storage.local import LocalStorage
@@ -48,7 +48,9 @@ def test_retention_comes_first_then_the_dirtiest_log(spark: SparkSession, tmp_pa
         touch=True,
         storage=storage,
     )
-    prepared = prepare(spark.sparkContext, survey_log_dirs(LocalStorage(), [str(log_dir)]), request)
+    prepared = plan_partitions(
+        spark.sparkContext, survey_log_dirs(LocalStorage(), [str(log_dir)]), request
+    )
     results = clean_partitions(spark.sparkContext, prepared, request).partitions
     assert [result.actions for result in results] == [*[("compacted",)] * 3, ("retained",)]
     touched = [

@@ -151,7 +151,7 @@ def test_each_run_with_a_time_limit_goes_further(
 def test_failed_job_of_one_portion_leaves_the_others(
     spark: SparkSession, log_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    walk, count = cleaning.walk, 0
+    walk, count = cleaning.read_headers, 0
 
     def failing(*arguments: object) -> object:
         nonlocal count
@@ -160,7 +160,7 @@ def test_failed_job_of_one_portion_leaves_the_others(
             raise Py4JError("the worker is gone")
         return walk(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(cleaning, "walk", failing)
+    monkeypatch.setattr(cleaning, "read_headers", failing)
     result = run(clean, spark, log_dir, sets=SETS)
     failed = [p for p in result.partitions if p.error is not None]
     assert [p.error for p in failed] == ["the Spark job failed: the worker is gone"]

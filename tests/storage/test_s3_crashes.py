@@ -16,7 +16,7 @@ from tests.storage.requests import Counting, Died
 from tests.storage.s3 import BUCKET
 from tests.storage.test_output import upload
 from winnow.cleaning.clean import clean as clean_partitions
-from winnow.cleaning.plan.prepare import prepare
+from winnow.cleaning.plan.planning import plan_partitions
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
 from winnow.logdir.survey import survey_log_dirs
@@ -64,7 +64,9 @@ class Home:
                 touch=True,
                 storage=Places(),
             )
-            prepared = prepare(self.spark.sparkContext, survey_log_dirs(Places(), [url]), request)
+            prepared = plan_partitions(
+                self.spark.sparkContext, survey_log_dirs(Places(), [url]), request
+            )
             return clean_partitions(self.spark.sparkContext, prepared, request).partitions
 
 

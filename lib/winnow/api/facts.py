@@ -9,8 +9,8 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from winnow.cleaning.plan.prepare import prepare
-from winnow.cleaning.plan.prepared import PartitionWork, Prepared
+from winnow.cleaning.plan.partitions import Planned, PlannedPartition
+from winnow.cleaning.plan.planning import plan_partitions
 from winnow.cleaning.plan.saved import check_same
 from winnow.cleaning.plan.settings import io_rate
 from winnow.cleaning.request import Request
@@ -37,7 +37,7 @@ class Facts:
 
     spark: SparkSession
     log_dirs: tuple[str, ...]
-    prepared: Sequence[Prepared]
+    prepared: Sequence[Planned]
     """As in the first plan."""
     request: Request
     _known: dict[Hashable, Any] = field(init=False)
@@ -46,7 +46,7 @@ class Facts:
         self._known = {
             (item.state.directory, item.snapshot.offset): item.walks
             for item in self.prepared
-            if isinstance(item, PartitionWork) and item.walks is not None
+            if isinstance(item, PlannedPartition) and item.walks is not None
         }
 
     def walk(self, chosen: Sequence[ToWalk]) -> list[Walks | Failure]:
@@ -81,7 +81,8 @@ class Facts:
             ):
                 # Retention is decided without reading a log.
                 check_same(
-                    self.prepared, prepare(sc, dirs, replace(self.request, only="retention"))
+                    self.prepared,
+                    plan_partitions(sc, dirs, replace(self.request, only="retention")),
                 )
                 found = find([*new.values()])
             for key, value in zip(new, found, strict=True):

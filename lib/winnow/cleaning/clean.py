@@ -19,16 +19,16 @@ from functools import partial
 from pyspark import SparkContext
 
 from winnow.cleaning.commit.commit import commit_several, kept_bytes
-from winnow.cleaning.commit.compaction import commit
+from winnow.cleaning.commit.compaction import commit, give_up
 from winnow.cleaning.commit.retention import retain_only
 from winnow.cleaning.commit.split import split_bytes, split_first
 from winnow.cleaning.little_space import make_room, with_exact_sizes
 from winnow.cleaning.plan import outcomes as report
 from winnow.cleaning.plan.after_retention import compacted_next
 from winnow.cleaning.plan.decide_listed import to_walk
-from winnow.cleaning.plan.prepare import walk
-from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork, Prepared
-from winnow.cleaning.plan.rounds import Round, make_round
+from winnow.cleaning.plan.partitions import Planned, PlannedPartition, SkippedPartition
+from winnow.cleaning.plan.planning import read_headers
+from winnow.cleaning.plan.ready import ReadyPartition, make_ready
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
 from winnow.cleaning.rewrite.compaction import estimate
@@ -54,7 +54,7 @@ class Cleaned:
     """Peak temporary space: bytes written, but not yet in place."""
 
 
-def clean(sc: SparkContext, partitions: Sequence[Prepared], request: Request) -> Cleaned:
+def clean(sc: SparkContext, partitions: Sequence[Planned], request: Request) -> Cleaned:
     """Clean the partitions. Return one result for each.
 
     Headers that were not read before are read now, batch by batch.
@@ -83,7 +83,7 @@ def clean(sc: SparkContext, partitions: Sequence[Prepared], request: Request) ->
                 _stage_later(read, results, schedule, now)
             case ToEstimate():
                 now = request
-                _stage_with_exact_sizes(sc, batch.rounds, results, schedule, now)
+                _stage_with_exact_sizes(sc, batch.partitions, results, schedule, now)
             case ToStage():
                 _stage_and_commit(sc, batch, results, schedule, now)
     final = []
@@ -111,10 +111,10 @@ def _for_batch(batch: ToRead, request: Request) -> Request:
 
 
 def _read(
-    sc: SparkContext, partitions: Mapping[int, Prepared], request: Request
-) -> dict[int, Prepared | PartitionResult]:
+    sc: SparkContext, partitions: Mapping[int, Planned], request: Request
+) -> dict[int, Planned | PartitionResult]:
     """Walk the partitions that need it, and return all. If the walk fails, these have failed."""
-    found = attempted(lambda: walk(sc, [*partitions.values()], request), request.stop)
+    found = attempted(lambda: read_headers(sc, [*partitions.values()], request), request.stop)
     if isinstance(found, Failure):
         return {
             number: report.given_up(item, found, request.stop) if to_walk(item) else item
@@ -125,20 +125,20 @@ def _read(
 
 def _retain(
     sc: SparkContext,
-    read: Mapping[int, Prepared | PartitionResult],
+    read: Mapping[int, Planned | PartitionResult],
     results: Results,
     request: Request,
-) -> dict[int, Prepared]:
+) -> dict[int, Planned]:
     """Apply the retention of partitions that are not compacted, and add their results. Return, by
     number, those to compact afterwards, in their current state and without walks.
     """
     items = {
         number: item
         for number, item in read.items()
-        if isinstance(item, PartitionWork) and not item.plan.compaction
+        if isinstance(item, PlannedPartition) and not item.plan.compaction
     }
 
-    def retain(item: PartitionWork) -> PartitionResult:
+    def retain(item: PlannedPartition) -> PartitionResult:
         if request.stop.reason is not None:
             return report.stopped(item, request.stop.reason)
         return retain_only(item, request)
@@ -154,7 +154,7 @@ def _retain(
 
 
 def _stage_later(
-    read: Mapping[int, Prepared | PartitionResult],
+    read: Mapping[int, Planned | PartitionResult],
     results: Results,
     schedule: Schedule,
     request: Request,
@@ -165,7 +165,7 @@ def _stage_later(
     for number, item in read.items():
         if isinstance(item, PartitionResult):
             results[number] = item
-        elif isinstance(item, LeftAlone):
+        elif isinstance(item, SkippedPartition):
             results[number] = report.left_alone(item)
         elif item.plan.compaction is None:
             continue  # retention was applied
@@ -173,14 +173,14 @@ def _stage_later(
             results[number] = report.stopped(item, request.stop.reason)
         else:
             try:
-                schedule.stage_later(number, make_round(item, request))
+                schedule.stage_later(number, make_ready(item, request))
             except FAILS_ONE_PARTITION as error:
                 results[number] = report.failed(item, failure(error))
 
 
 def _stage_with_exact_sizes(
     sc: SparkContext,
-    rounds: Mapping[int, Round],
+    partitions: Mapping[int, ReadyPartition],
     results: Results,
     schedule: Schedule,
     request: Request,
@@ -189,26 +189,26 @@ def _stage_with_exact_sizes(
     smallest first: each makes room for the next.
     """
     if _ends(results, request):
-        results |= {number: report.failed(r.item, NOT_BEGUN) for number, r in rounds.items()}
+        results |= {number: report.failed(r.item, NOT_BEGUN) for number, r in partitions.items()}
         return
     found = attempted(
-        lambda: with_exact_sizes(rounds, partial(estimate, sc, request=request), request),
+        lambda: with_exact_sizes(partitions, partial(estimate, sc, request=request), request),
         request.stop,
     )
     if isinstance(found, Failure):
         results |= {
-            number: report.given_up(round_.item, found, request.stop)
-            for number, round_ in rounds.items()
+            number: report.given_up(ready.item, found, request.stop)
+            for number, ready in partitions.items()
         }
         return
     groups, exact = found
     results |= {
-        number: report.failed(rounds[number].item, why)
+        number: report.failed(partitions[number].item, why)
         for number, why in groups.items()
         if isinstance(why, Failure)
     }
-    for number, round_ in exact.items():
-        schedule.stage_last(number, round_)
+    for number, ready in exact.items():
+        schedule.stage_last(number, ready)
 
 
 def _stage_and_commit(
@@ -217,41 +217,50 @@ def _stage_and_commit(
     """Stage a batch, and commit its partitions side by side. Of one that is too large for the free
     space, some groups remain for a later batch.
     """
-    rounds = dict(batch.rounds)
-    for number, round_ in batch.rounds.items():
-        if request.stop.reason is not None and not round_.done:
-            results[number] = report.stopped(round_.item, request.stop.reason)
-        elif _ends(results, request) and not round_.done:
-            results[number] = report.failed(round_.item, NOT_BEGUN)
-        elif batch.exact and not round_.done:
-            ready = make_room(round_, schedule.room(), request)
-            if isinstance(ready, Failure):
-                results[number] = report.failed(round_.item, ready)
-            else:
-                rounds[number] = ready
-                continue
+    partitions: dict[int, ReadyPartition] = {}
+    for number, waiting in batch.partitions.items():
+        ready = _begin(waiting, results, schedule, request, exact=batch.exact)
+        if isinstance(ready, PartitionResult):
+            results[number] = ready
         else:
-            continue
-        del rounds[number]
-    if not rounds:
+            partitions[number] = ready
+    if not partitions:
         return
-    staged, staged_bytes = stage(sc, [*rounds.values()], schedule.room(), request)
+    staged, staged_bytes = stage(sc, [*partitions.values()], schedule.room(), request)
     schedule.staged(staged_bytes)
     commits = [
-        partial(commit, round_, one, request)
-        for round_, one in zip(rounds.values(), staged, strict=True)
+        partial(give_up, ready.item, ready.staged, outcome, request)
+        if isinstance(outcome, Failure)
+        else partial(commit, ready.item, outcome, request)
+        for ready, outcome in zip(partitions.values(), staged, strict=True)
     ]
     done = commit_several(
         commits,
-        [round_.job.directory for round_ in rounds.values()],
+        [ready.job.directory for ready in partitions.values()],
         request.progress,
-        most_segments=max(len(round_.item.state.segments) for round_ in rounds.values()),
+        most_segments=max(len(ready.item.state.segments) for ready in partitions.values()),
     )
-    for number, outcome in zip(rounds, done, strict=True):
+    for number, outcome in zip(partitions, done, strict=True):
         if isinstance(outcome, PartitionResult):
             results[number] = outcome
         else:
-            schedule.go_on(number, outcome)
+            schedule.go_on(number, replace(partitions[number], staged=outcome))
+
+
+def _begin(
+    ready: ReadyPartition, results: Results, schedule: Schedule, request: Request, *, exact: bool
+) -> ReadyPartition | PartitionResult:
+    """Return the partition if it can be staged now, else its result. With `exact` sizes, indexes of
+    its sources may be removed to make room.
+    """
+    if ready.staged.placed:  # some of its groups are in place already
+        return ready
+    if request.stop.reason is not None:
+        return report.stopped(ready.item, request.stop.reason)
+    if _ends(results, request):
+        return report.failed(ready.item, NOT_BEGUN)
+    fitting = make_room(ready, schedule.room(), request) if exact else ready
+    return report.failed(ready.item, fitting) if isinstance(fitting, Failure) else fitting
 
 
 def _ends(results: Results, request: Request) -> bool:

@@ -14,7 +14,7 @@ from winnow.cleaning.clean import Cleaned
 from winnow.cleaning.commit.commit import commit_several
 from winnow.cleaning.commit.retention import retain_only, state_now
 from winnow.cleaning.plan import outcomes as report
-from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork, Prepared
+from winnow.cleaning.plan.partitions import Planned, PlannedPartition, SkippedPartition
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import RETAINED, PartitionResult
 from winnow.clock import ms_since
@@ -32,9 +32,9 @@ from winnow.runtime.failure import failure
 from winnow.words import counted, size
 
 
-def only_what_is_needed(prepared: Sequence[Prepared], *, wanted: int) -> list[Prepared]:
+def only_what_is_needed(planned: Sequence[Planned], *, wanted: int) -> list[Planned]:
     """Return the same partitions, with plans that free no more than `wanted` bytes need."""
-    result, works = list(prepared), _works(prepared)
+    result, works = list(planned), _works(planned)
     plans = [(item.state, item.plan.retention) for item in works.values()]
     for number, retention in zip(works, oldest_first(plans, wanted=wanted), strict=True):
         plan = works[number].plan
@@ -49,23 +49,23 @@ def only_what_is_needed(prepared: Sequence[Prepared], *, wanted: int) -> list[Pr
     return result
 
 
-def _works(prepared: Sequence[Prepared]) -> dict[int, PartitionWork]:
-    return {n: item for n, item in enumerate(prepared) if isinstance(item, PartitionWork)}
+def _works(planned: Sequence[Planned]) -> dict[int, PlannedPartition]:
+    return {n: item for n, item in enumerate(planned) if isinstance(item, PlannedPartition)}
 
 
-def freed_bytes(prepared: Sequence[Prepared], results: Sequence[PartitionResult]) -> int:
+def freed_bytes(planned: Sequence[Planned], results: Sequence[PartitionResult]) -> int:
     """Return the bytes that the plans free where carried out, of all files of the segments."""
     return sum(
         file_bytes(segment)
-        for item, result in zip(prepared, results, strict=True)
-        if isinstance(item, PartitionWork) and RETAINED in result.actions
+        for item, result in zip(planned, results, strict=True)
+        if isinstance(item, PlannedPartition) and RETAINED in result.actions
         for segment in item.plan.deleted
     )
 
 
-def delete_first(prepared: Sequence[Prepared], request: Request) -> Cleaned:
+def delete_first(planned: Sequence[Planned], request: Request) -> Cleaned:
     """Delete from all partitions first. Only then write side files and checkpoints."""
-    works = _works(prepared)
+    works = _works(planned)
     directories = [item.place.directory for item in works.values() if item.plan.retention]
     deleted = commit_several(
         [partial(_delete, item, request) for item in works.values()],
@@ -81,13 +81,13 @@ def delete_first(prepared: Sequence[Prepared], request: Request) -> Cleaned:
     )
     done = dict(zip(works, followed, strict=True))
     results = [
-        report.left_alone(item) if isinstance(item, LeftAlone) else done[number]
-        for number, item in enumerate(prepared)
+        report.left_alone(item) if isinstance(item, SkippedPartition) else done[number]
+        for number, item in enumerate(planned)
     ]
     return Cleaned(results, 0)
 
 
-def _delete(item: PartitionWork, request: Request) -> PartitionResult | int:
+def _delete(item: PlannedPartition, request: Request) -> PartitionResult | int:
     """Delete what the plan deletes. Return the ms that it took, or the result if it failed."""
     plan = item.plan.retention
     if plan is None:
@@ -103,7 +103,7 @@ def _delete(item: PartitionWork, request: Request) -> PartitionResult | int:
 
 
 def _follow(
-    item: PartitionWork, deleted: PartitionResult | int, request: Request
+    item: PlannedPartition, deleted: PartitionResult | int, request: Request
 ) -> PartitionResult:
     """`deleted`: what `_delete` returned."""
     if isinstance(deleted, PartitionResult):
@@ -122,24 +122,24 @@ def _follow(
     return report.done(item, request, after, plan, duration_ms=deleted + ms_since(began))
 
 
-def what_is_short(prepared: Sequence[Prepared], *, short: int, now: int) -> str:
+def what_is_short(planned: Sequence[Planned], *, short: int, now: int) -> str:
     """Return the message of a run that may not free enough: the largest topics, and what helps."""
     held: Counter[str] = Counter()
     policies: dict[str, str] = {}
-    for item in prepared:
+    for item in planned:
         if item.state is None:
             continue
         topic = item.place.topic_partition.topic
         policies[topic] = item.policy or "unknown"
         held[topic] += item.state.log_bytes
-        if isinstance(item, PartitionWork):
+        if isinstance(item, PlannedPartition):
             held[topic] -= sum(segment.log_bytes for segment in item.plan.deleted)
     most = "; ".join(
         f"{topic} {size(count)} ({policies[topic]})" for topic, count in held.most_common(3)
     )
     return (
-        f"--free-at-least: {size(short)} ({short} bytes) short. {_why_no_more(prepared, now)}The "
-        f"largest topics are {most or 'none'}. {_SHORTER if _frees_more(prepared) else ''}A "
+        f"--free-at-least: {size(short)} ({short} bytes) short. {_why_no_more(planned, now)}The "
+        f"largest topics are {most or 'none'}. {_SHORTER if _frees_more(planned) else ''}A "
         "compacted topic shrinks only by a `clean`, which needs some space"
     )
 
@@ -150,18 +150,18 @@ _SHORTER = (
 )
 
 
-def _frees_more(prepared: Sequence[Prepared]) -> bool:
+def _frees_more(planned: Sequence[Planned]) -> bool:
     """Return whether shorter retention would let more segments be deleted."""
     return any(
         item.config.cleanup_delete and deletable(item.state) > len(item.plan.deleted)
-        for item in _works(prepared).values()
+        for item in _works(planned).values()
     )
 
 
-def _why_no_more(prepared: Sequence[Prepared], now: int) -> str:
+def _why_no_more(planned: Sequence[Planned], now: int) -> str:
     """Return sentences: what keeps the rest, if that is not the settings."""
     lost, future = [], []
-    for item in _works(prepared).values():
+    for item in _works(planned).values():
         if item.state.lost_high_watermark is not None:
             plan = retention_plan(all_committed(item.state), item.config, now)
             if plan is not None:
@@ -180,7 +180,7 @@ def _why_no_more(prepared: Sequence[Prepared], now: int) -> str:
             f"Timestamps in the future keep {size(sum(future))} in "
             f"{counted(len(future), 'partition')}: see `doctor`. "
         )
-    left_alone = sum(isinstance(item, LeftAlone) for item in prepared)
+    left_alone = sum(isinstance(item, SkippedPartition) for item in planned)
     if left_alone:
         many = counted(left_alone, "partition")
         words += f"{many} can't be worked on in their current state. "

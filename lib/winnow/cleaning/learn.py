@@ -12,9 +12,9 @@ from functools import partial
 from pyspark import SparkContext
 
 from winnow.cleaning.plan.decide_listed import decide_listed, with_walks
-from winnow.cleaning.plan.prepare import list_known, requested
-from winnow.cleaning.plan.prepared import Known, PartitionWork
-from winnow.cleaning.plan.rounds import make_round
+from winnow.cleaning.plan.partitions import PlannedPartition, SelectedPartition
+from winnow.cleaning.plan.planning import list_known, requested
+from winnow.cleaning.plan.ready import make_ready
 from winnow.cleaning.plan.settings import with_metadata
 from winnow.cleaning.request import Request
 from winnow.cleaning.rewrite.cleaned import CleanedGroup
@@ -60,7 +60,7 @@ def learn_segments(
         known = [
             item
             for item in requested(dirs, request)
-            if isinstance(item, Known)
+            if isinstance(item, SelectedPartition)
             and item.config.cleanup_compact
             and item.log_dir.clean_shutdown
             and item.place.topic_partition.topic not in INTERNAL_TOPICS
@@ -68,15 +68,15 @@ def learn_segments(
         items = [
             replace(work, plan=replace(work.plan, compaction=plan))
             for item, listed in list_known(sc, known, request)
-            if isinstance(work := decide_listed(item, listed, request), PartitionWork)
+            if isinstance(work := decide_listed(item, listed, request), PlannedPartition)
             and (plan := _plan(work.state, request)) is not None
         ]
         walk = partial(walk_partitions, sc, progress=request.progress)
         jobs = []
         for before, walked in zip(items, with_walks(items, request, walk), strict=True):
-            if isinstance(walked, PartitionWork):
+            if isinstance(walked, PlannedPartition):
                 with suppress(FAILS_ONE_PARTITION):
-                    round_ = make_round(replace(walked, plan=before.plan), request)
+                    round_ = make_ready(replace(walked, plan=before.plan), request)
                     jobs.append((before.state, round_.job))
         estimated = estimate(sc, [job for _, job in jobs], request)
         return sum(

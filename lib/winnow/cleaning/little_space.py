@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from winnow.cleaning.plan.rounds import Round
+from winnow.cleaning.plan.ready import ReadyPartition
 from winnow.cleaning.request import Request
 from winnow.cleaning.rewrite.cleaned import CleanedGroup
 from winnow.cleaning.rewrite.compaction import Estimate, Estimated
@@ -30,16 +30,16 @@ from winnow.storage.contract import Storage
 
 
 def with_exact_sizes(
-    rounds: Mapping[int, Round], estimate: Estimate, request: Request
-) -> tuple[dict[int, Estimated], dict[int, Round]]:
-    """Read the records of these rounds. Return, by number, what was found of each, and the rounds
-    that can be read with the exact sizes of their groups, the one that needs least space first.
-    Writes nothing.
+    partitions: Mapping[int, ReadyPartition], estimate: Estimate, request: Request
+) -> tuple[dict[int, Estimated], dict[int, ReadyPartition]]:
+    """Read the records of these partitions. Return, by number, what was found of each, and the
+    partitions that can be read with the exact sizes of their groups, the one that needs least space
+    first. Writes nothing.
     """
-    found = estimate([round_.job for round_ in rounds.values()]) if rounds else []
-    groups = dict(zip(rounds, found, strict=True))
+    found = estimate([ready.job for ready in partitions.values()]) if partitions else []
+    groups = dict(zip(partitions, found, strict=True))
     exact = [
-        (number, _exact(rounds[number], outcome))
+        (number, _exact(partitions[number], outcome))
         for number, outcome in groups.items()
         if not isinstance(outcome, Failure)
     ]
@@ -49,40 +49,40 @@ def with_exact_sizes(
     return groups, dict(exact)
 
 
-def make_room(round_: Round, room: Room, request: Request) -> Round | Failure:
+def make_room(ready: ReadyPartition, room: Room, request: Request) -> ReadyPartition | Failure:
     """Return a round with exact sizes that fits, without the indexes of its sources if only that
     makes it fit.
     """
-    needed, left = needed_bytes(round_.job, request), room.at(round_.job.directory)
+    needed, left = needed_bytes(ready.job, request), room.at(ready.job.directory)
     if needed <= left:
-        return round_
-    if needed > left + seed_bytes(round_, request):
+        return ready
+    if needed > left + seed_bytes(ready, request):
         return no_space(needed, left, request)
     try:
-        return remove_indexes(request.storage, round_)
+        return remove_indexes(request.storage, ready)
     except FAILS_ONE_PARTITION as error:
         return failure(error)
 
 
-def _exact(round_: Round, estimated: Sequence[CleanedGroup]) -> Round:
+def _exact(ready: ReadyPartition, estimated: Sequence[CleanedGroup]) -> ReadyPartition:
     groups = tuple(
         replace(
             group,
             most_log_bytes=one.bytes_after,
             most_index_bytes=file_bytes(one.segment) - one.bytes_after,
         )
-        for group, one in zip(round_.job.groups, estimated, strict=True)
+        for group, one in zip(ready.job.groups, estimated, strict=True)
     )
-    return replace(round_, job=replace(round_.job, groups=groups))
+    return replace(ready, job=replace(ready.job, groups=groups))
 
 
 _BLOCK_BYTES = 4_096
 """A file takes whole blocks. If they are smaller, the round fails for space before it writes."""
 
 
-def seed_bytes(made: Round, request: Request) -> int:
+def seed_bytes(made: ReadyPartition, request: Request) -> int:
     """Return the bytes on disk of the indexes that may be removed before the round."""
-    if made.begun or request.keep_replaced or request.max_extra_space is not None:
+    if made.staged.begun or request.keep_replaced or request.max_extra_space is not None:
         return 0
     sizes = (
         size or 0
@@ -92,7 +92,7 @@ def seed_bytes(made: Round, request: Request) -> int:
     return sum(-(-size // _BLOCK_BYTES) * _BLOCK_BYTES for size in sizes)
 
 
-def remove_indexes(storage: Storage, made: Round) -> Round:
+def remove_indexes(storage: Storage, made: ReadyPartition) -> ReadyPartition:
     """Remove the indexes that `seed_bytes` counts. Return the round without them.
 
     Its decisions keep the timestamps that the indexes held. Raises CorruptLogError, before anything
@@ -114,7 +114,7 @@ def remove_indexes(storage: Storage, made: Round) -> Round:
     def changed(segments: tuple[Segment, ...]) -> tuple[Segment, ...]:
         return tuple(bare.get(segment.base_offset, segment) for segment in segments)
 
-    item = made.item
+    item, journal = made.item, made.staged.journal
     return replace(
         made,
         item=replace(item, state=replace(item.state, segments=changed(item.state.segments))),
@@ -124,10 +124,13 @@ def remove_indexes(storage: Storage, made: Round) -> Round:
                 replace(group, segments=changed(group.segments)) for group in made.job.groups
             ),
         ),
-        journal=replace(
-            made.journal,
-            groups=tuple(
-                replace(group, sources=changed(group.sources)) for group in made.journal.groups
+        staged=replace(
+            made.staged,
+            journal=replace(
+                journal,
+                groups=tuple(
+                    replace(group, sources=changed(group.sources)) for group in journal.groups
+                ),
             ),
         ),
     )

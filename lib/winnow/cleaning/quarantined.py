@@ -10,8 +10,8 @@ from pyspark import SparkContext
 
 from winnow.cleaning.clean import Cleaned, clean
 from winnow.cleaning.commit.quarantine import commit, stage_quarantine
-from winnow.cleaning.plan.prepare import prepare
-from winnow.cleaning.plan.prepared import Prepared
+from winnow.cleaning.plan.partitions import Planned
+from winnow.cleaning.plan.planning import plan_partitions
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, failure_of
@@ -22,10 +22,10 @@ _UNKNOWN: dict[str, Any] = {"segments_after": None, "bytes_after": None}
 
 
 def clean_with_quarantine(
-    sc: SparkContext, log_dirs: Sequence[LogDir], prepared: Sequence[Prepared], request: Request
+    sc: SparkContext, log_dirs: Sequence[LogDir], planned: Sequence[Planned], request: Request
 ) -> Cleaned:
     """Do as `clean`. With `quarantine`, move damage out of partitions, then clean them."""
-    done = clean(sc, prepared, request)
+    done = clean(sc, planned, request)
     if request.on_corrupt != "quarantine":
         return done
     results, peak = list(done.partitions), done.peak_bytes
@@ -58,7 +58,7 @@ def _quarantine(
         return replace(result, error=what, **_UNKNOWN), 0
     request.progress.stage(f"cleaning {topic_partition}, quarantined")
     try:
-        again = clean(sc, prepare(sc, [home], request), request)
+        again = clean(sc, plan_partitions(sc, [home], request), request)
         (after,), peak = again.partitions, again.peak_bytes
     except FAILS_ONE_PARTITION as error:
         what = f"not cleaned afterwards: {str(error).strip().partition(chr(10))[0]}"

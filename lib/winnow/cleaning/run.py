@@ -13,8 +13,8 @@ from winnow.cleaning.clean import Cleaned
 from winnow.cleaning.free import delete_first, freed_bytes, only_what_is_needed, what_is_short
 from winnow.cleaning.in_place import check_in_place
 from winnow.cleaning.plan.decide_listed import overridden
-from winnow.cleaning.plan.prepare import decide_without_walk, walk
-from winnow.cleaning.plan.prepared import Known, Prepared, states_of
+from winnow.cleaning.plan.partitions import Planned, SelectedPartition, states_of
+from winnow.cleaning.plan.planning import list_and_plan, read_headers
 from winnow.cleaning.plan.settings import io_rate, with_metadata
 from winnow.cleaning.predict import damaged_first, predict
 from winnow.cleaning.quarantined import clean_with_quarantine
@@ -79,37 +79,37 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
             spooling(sc) if scanning else nullcontext() as spool,
         ):
             request = with_summaries(replace(completed, spool=spool), dirs)
-            prepared = decide_without_walk(sc, dirs, request)
+            planned = list_and_plan(sc, dirs, request)
             fails_first = request.on_corrupt == "fail"
             if not request.touch or request.seen or fails_first or freeing is not None:
                 # Each of these needs the final plans of all partitions. Without them, a cleaning
                 # walks portion by portion.
-                prepared = walk(sc, prepared, request)
+                planned = read_headers(sc, planned, request)
             if request.seen is not None:
-                request.seen(prepared, request)
-            more = overridden(prepared, request.settings)
-            refusal = damaged_first(prepared, request)
+                request.seen(planned, request)
+            more = overridden(planned, request.settings)
+            refusal = damaged_first(planned, request)
             zeros = ZerosFirst()
             if freeing is not None and refusal is None:
-                zeros = zeros_first(request.storage, dirs, prepared, wanted=freeing)
+                zeros = zeros_first(request.storage, dirs, planned, wanted=freeing)
                 zeros = cut_zeros(request.storage, zeros) if request.touch else zeros
-                prepared = only_what_is_needed(prepared, wanted=max(0, freeing - zeros.bytes))
+                planned = only_what_is_needed(planned, wanted=max(0, freeing - zeros.bytes))
             if refusal is not None:
                 done = Cleaned(refusal, 0)
             elif not request.touch:
-                done = predict(prepared, request, partial(estimate, sc, request=request))
+                done = predict(planned, request, partial(estimate, sc, request=request))
             elif freeing is not None:
-                done = delete_first(prepared, request)
+                done = delete_first(planned, request)
             else:
-                done = clean_with_quarantine(sc, dirs, prepared, request)
-        notes = (*of_settings, *_notes(dirs, prepared))
-        starts = _starts(sc, dirs, prepared, request)
+                done = clean_with_quarantine(sc, dirs, planned, request)
+        notes = (*of_settings, *_notes(dirs, planned))
+        starts = _starts(sc, dirs, planned, request)
         short = None
         if freeing is not None:
             notes += (zeros.note(done=request.touch),) if zeros.indexes else ()
-            freed = zeros.bytes + freed_bytes(prepared, done.partitions)
+            freed = zeros.bytes + freed_bytes(planned, done.partitions)
             short = max(0, freeing - freed)
-            notes += (what_is_short(prepared, short=short, now=request.now),) if short else ()
+            notes += (what_is_short(planned, short=short, now=request.now),) if short else ()
     return RunResult(
         run_id=request.run_id,
         verb="clean" if request.touch else "plan",
@@ -129,7 +129,7 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
 
 
 def _starts(
-    sc: SparkContext, dirs: Sequence[LogDir], prepared: Sequence[Prepared], request: Request
+    sc: SparkContext, dirs: Sequence[LogDir], planned: Sequence[Planned], request: Request
 ) -> tuple[BrokerStart, ...]:
     """Return what the brokers do when they start. Only logs in which something was found, or which
     the run does not select, are read for it.
@@ -143,20 +143,20 @@ def _starts(
         dirs,
         request.settings,
         now=request.now,
-        known=states_of(prepared),
+        known=states_of(planned),
         wanted=request.wants,
         progress=request.progress,
     )
 
 
-def _notes(dirs: Sequence[LogDir], prepared: Sequence[Prepared]) -> Iterator[str]:
+def _notes(dirs: Sequence[LogDir], planned: Sequence[Planned]) -> Iterator[str]:
     """Yield notes on the log directories, and on what a run has finished or removed besides its own
     work.
     """
     yield from (note for d in dirs if (note := why_seen_here_only(d.path)))
     yield from (f"{d.path}/{s.name} is skipped: {s.why}" for d in dirs for s in d.skipped)
     yield from strangers_in(dirs)
-    known = (item for item in prepared if isinstance(item, Known))
+    known = (item for item in planned if isinstance(item, SelectedPartition))
     names = [str(item.place.topic_partition) for item in known if item.put_right]
     if names:
         yield (

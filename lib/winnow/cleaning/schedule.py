@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from winnow.cleaning.plan.prepared import PartitionWork, Prepared
-from winnow.cleaning.plan.rounds import Round, dirtiest_first
+from winnow.cleaning.plan.partitions import Planned, PlannedPartition
+from winnow.cleaning.plan.ready import ReadyPartition, dirtiest_first
 from winnow.cleaning.request import Request
 from winnow.cleaning.space import BATCH_BYTES, Room, first_batch, needed_bytes, room_for
 from winnow.runtime.stop import Stop
@@ -31,7 +31,7 @@ class ToRead:
     compacted.
     """
 
-    partitions: Mapping[int, Prepared]
+    partitions: Mapping[int, Planned]
     done_bytes: int
     """Log bytes that the batches before have compacted."""
     total_bytes: int
@@ -44,14 +44,14 @@ class ToEstimate:
     exact sizes of their outputs.
     """
 
-    rounds: Mapping[int, Round]
+    partitions: Mapping[int, ReadyPartition]
 
 
 @dataclass(frozen=True, slots=True)
 class ToStage:
     """Stage these partitions, by number, and commit them."""
 
-    rounds: Mapping[int, Round]
+    partitions: Mapping[int, ReadyPartition]
     exact: bool = False
     """The sizes are exact, and everything else has made room before."""
 
@@ -88,15 +88,15 @@ class Pace:
 class Schedule:
     """The partitions of a run that wait, and the space that the run uses."""
 
-    def __init__(self, partitions: Sequence[Prepared], request: Request) -> None:
+    def __init__(self, partitions: Sequence[Planned], request: Request) -> None:
         self._request = request
         self._pace = Pace(request.stop)
         self._reading_bytes = 0
         self._unread = dict(enumerate(partitions))
-        self._ready: dict[int, Round] = {}
-        self._too_large: dict[int, Round] = {}
+        self._ready: dict[int, ReadyPartition] = {}
+        self._too_large: dict[int, ReadyPartition] = {}
         """Do not fit before everything else has made room."""
-        self._exact: dict[int, Round] = {}
+        self._exact: dict[int, ReadyPartition] = {}
         """As `_too_large`, with exact sizes, in the order of their turns."""
         self._kept_bytes = 0
         """Bytes staged so far, if replaced files are kept: their space is not freed."""
@@ -112,28 +112,28 @@ class Schedule:
         if self._unread:
             return self._next_to_read()
         if self._too_large:
-            rounds, self._too_large = self._too_large, {}
-            return ToEstimate(rounds)
+            partitions, self._too_large = self._too_large, {}
+            return ToEstimate(partitions)
         if self._exact:
             number = next(iter(self._exact))
             return ToStage({number: self._exact.pop(number)}, exact=True)
         return None
 
-    def read_later(self, number: int, partition: Prepared) -> None:
+    def read_later(self, number: int, partition: Planned) -> None:
         self._unread[number] = partition
 
-    def stage_later(self, number: int, round_: Round) -> None:
+    def stage_later(self, number: int, ready: ReadyPartition) -> None:
         """Add a partition whose headers are read. Raises OSError if its disk can't be asked."""
-        fits = needed_bytes(round_.job, self._request) <= self.room().at(round_.job.directory)
-        (self._ready if fits else self._too_large)[number] = round_
+        fits = needed_bytes(ready.job, self._request) <= self.room().at(ready.job.directory)
+        (self._ready if fits else self._too_large)[number] = ready
 
-    def stage_last(self, number: int, round_: Round) -> None:
+    def stage_last(self, number: int, ready: ReadyPartition) -> None:
         """Add a partition with exact sizes. Call this in the order of their turns."""
-        self._exact[number] = round_
+        self._exact[number] = ready
 
-    def go_on(self, number: int, round_: Round) -> None:
+    def go_on(self, number: int, ready: ReadyPartition) -> None:
         """Let the next batch stage more groups of this partition."""
-        self._ready = {number: round_, **self._ready}
+        self._ready = {number: ready, **self._ready}
 
     def waits_for_space(self, numbers: Iterable[int]) -> bool:
         """Return whether one of these partitions does not fit yet."""
@@ -153,12 +153,12 @@ class Schedule:
         """Count temporary space that was used at one time."""
         self.peak_bytes = max(self.peak_bytes, temporary_bytes)
 
-    def _fitting(self) -> dict[int, Round]:
+    def _fitting(self) -> dict[int, ReadyPartition]:
         """Return the dirtiest partitions that fit together; one that was begun, alone."""
         first = next(iter(self._ready))
-        if self._ready[first].done:
+        if self._ready[first].staged.placed:
             return {first: self._ready.pop(first)}
-        order = dirtiest_first({n: round_.item.plan for n, round_ in self._ready.items()})
+        order = dirtiest_first({n: ready.item.plan for n, ready in self._ready.items()})
         count = first_batch((self._ready[number].job for number in order), self.room())
         return {number: self._ready.pop(number) for number in order[:count]}
 
@@ -172,14 +172,14 @@ class Schedule:
         return ToRead(partitions, done, done + self._reading_bytes + later)
 
 
-def next_to_read(waiting: Mapping[int, Prepared], limits: tuple[float, float]) -> list[int]:
+def next_to_read(waiting: Mapping[int, Planned], limits: tuple[float, float]) -> list[int]:
     """Return the numbers of what is read next: all that is not compacted, because retention makes
     room, or the dirtiest (S3.4).
     """
     plans = {
         number: item.plan
         for number, item in waiting.items()
-        if isinstance(item, PartitionWork) and item.plan.compaction is not None
+        if isinstance(item, PlannedPartition) and item.plan.compaction is not None
     }
     if len(plans) < len(waiting):
         return [number for number in waiting if number not in plans]
@@ -201,8 +201,8 @@ def chosen(sizes: Mapping[int, int], together: float, each: float) -> list[int]:
     return batch or [min(sizes, key=lambda number: sizes[number])]
 
 
-def compacted_bytes(item: Prepared) -> int:
+def compacted_bytes(item: Planned) -> int:
     """Return the log bytes that a compaction reads."""
-    if not isinstance(item, PartitionWork) or item.plan.compaction is None:
+    if not isinstance(item, PlannedPartition) or item.plan.compaction is None:
         return 0
     return sum(segment.log_bytes for segment in item.plan.compaction.segments)

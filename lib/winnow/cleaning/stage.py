@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from winnow.cleaning.plan.rounds import Round
+from winnow.cleaning.plan.ready import ReadyPartition
 from winnow.cleaning.request import Request
-from winnow.cleaning.rewrite.cleaned import CleanedGroup
 from winnow.cleaning.rewrite.compaction import Outcome, compact_each
 from winnow.cleaning.space import Room, fitting, no_space, within
 from winnow.cleaning.staged import StagedPartition
@@ -24,7 +24,7 @@ NOT_BEGUN = Failure("not started: another partition is damaged", WinnowError.exi
 
 
 def stage(
-    sc: SparkContext, rounds: Sequence[Round], room: Room, request: Request
+    sc: SparkContext, partitions: Sequence[ReadyPartition], room: Room, request: Request
 ) -> tuple[list[StagedPartition | Failure], int]:
     """Stage the partitions in one Spark job. Return for each what is staged, or why nothing is; and
     the temporary space of all, in bytes.
@@ -32,11 +32,13 @@ def stage(
     Several partitions are staged whole, and have to fit together. A single one is staged as far as
     its groups fit.
     """
-    jobs = [_next_part(rounds[0], room, request)] if len(rounds) == 1 else _whole(rounds)
-    for number, round_ in enumerate(rounds):
-        if not round_.begun and not isinstance(jobs[number], Failure):
+    jobs: list[PartitionJob | Failure] = [ready.job for ready in partitions]
+    if len(partitions) == 1:
+        jobs = [_next_part(partitions[0], room, request)]
+    for number, ready in enumerate(partitions):
+        if not ready.staged.begun and not isinstance(jobs[number], Failure):
             try:  # on the driver: no task that outlives its job may create the directory
-                request.storage.mkdir(round_.job.staging)
+                request.storage.mkdir(ready.job.staging)
             except FAILS_ONE_PARTITION as error:
                 jobs[number] = failure(error)
     limited = within([job for job in jobs if isinstance(job, PartitionJob)], room)
@@ -55,21 +57,17 @@ def stage(
     ):
         found = [groups if isinstance(groups, Failure) else NOT_BEGUN for groups in found]
     staged = [
-        groups if isinstance(groups, Failure) else _staged(round_, groups)
-        for round_, groups in zip(rounds, found, strict=True)
+        groups if isinstance(groups, Failure) else replace(ready.staged, groups=tuple(groups))
+        for ready, groups in zip(partitions, found, strict=True)
     ]
     return staged, staged_bytes
 
 
-def _whole(rounds: Sequence[Round]) -> list[PartitionJob | Failure]:
-    return [round_.job for round_ in rounds]
-
-
-def _next_part(round_: Round, room: Room, request: Request) -> PartitionJob | Failure:
+def _next_part(ready: ReadyPartition, room: Room, request: Request) -> PartitionJob | Failure:
     """Return the next groups that fit. With `keep_replaced`, a commit frees no space for a later
     batch: all groups must fit together.
     """
-    job, first = round_.job, len(round_.done)
+    job, first = ready.job, len(ready.staged.placed)
     left = room.at(job.directory)
     count = fitting(job.groups[first:], left)
     if count and not (request.keep_replaced and count < len(job.groups)):
@@ -89,14 +87,3 @@ def _outcomes(
     total = len(jobs) if len(jobs) > 1 else None
     request.progress.stage(f"committing {counted(len(jobs), 'partition')}", total_tasks=total)
     return outcomes
-
-
-def _staged(round_: Round, groups: Sequence[CleanedGroup]) -> StagedPartition:
-    return StagedPartition(
-        directory=round_.job.directory,
-        staging=round_.job.staging,
-        journal=round_.journal,
-        begun=round_.begun,
-        groups=tuple(groups),
-        is_last=len(round_.done) + len(groups) == len(round_.job.groups),
-    )

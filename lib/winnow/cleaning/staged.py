@@ -19,17 +19,33 @@ class StagedPartition:
     staging: str
     """Sub-directory of `directory` with the new segments."""
     journal: Journal
-    """The groups that earlier batches put in place, then those of `groups` and after them as
-    waiting.
-    """
+    """Lists all groups; those of `groups`, and those after them, as waiting."""
     begun: bool
     """Whether the journal is on the disk, in the staging directory."""
-    groups: tuple[CleanedGroup, ...]
-    """Ascending."""
-    is_last: bool
-    """Whether no group of the partition remains after these."""
+    total_groups: int
+    """Of this run."""
+    placed: tuple[CleanedGroup, ...] = ()
+    """Groups that this run has put in place."""
+    groups: tuple[CleanedGroup, ...] = ()
+    """Groups that are staged now, ascending. Empty: nothing is."""
+    commits_ms: int = 0
+    """The time that the commits of `placed` have taken."""
+    summaries: str | None = None
+    """Directory for the summaries of its groups (`cleaning.summaries`). None: none are made."""
+    unique_keys: bool = False
+    """See `PartitionJob.unique_keys`."""
+
+    @property
+    def is_last(self) -> bool:
+        """Whether no group of the partition remains after these."""
+        return len(self.placed) + len(self.groups) == self.total_groups
 
     @property
     def to_swap(self) -> list[StagedGroup]:
         """The new segments. A group that loses nothing has none, and its source stays."""
         return [group.staged for group in self.groups if group.staged is not None]
+
+    @property
+    def duration_ms(self) -> int:
+        """The time spent on rewriting and committing `placed`."""
+        return self.commits_ms + sum(group.duration_ms for group in self.placed)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from winnow.cleaning.plan.prepared import LeftAlone, Prepared
+from winnow.cleaning.plan.partitions import Planned, SkippedPartition
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.indexes.zeros import IndexZeros, cut, unflushed_zeros
 from winnow.logdir.names import base_offset_of
@@ -40,11 +40,11 @@ class ZerosFirst:
 
 
 def zeros_first(
-    storage: Storage, log_dirs: Sequence[LogDir], prepared: Sequence[Prepared], *, wanted: int
+    storage: Storage, log_dirs: Sequence[LogDir], planned: Sequence[Planned], *, wanted: int
 ) -> ZerosFirst:
     """Return the zeros to cut, most bytes first, until `wanted` bytes are free."""
     found: list[IndexZeros] = []
-    every = sorted(_zeros(storage, log_dirs, prepared), key=lambda one: -one.block_bytes)
+    every = sorted(_zeros(storage, log_dirs, planned), key=lambda one: -one.block_bytes)
     for one in every:
         if sum(each.block_bytes for each in found) >= wanted:
             break
@@ -63,16 +63,16 @@ def cut_zeros(storage: Storage, zeros: ZerosFirst) -> ZerosFirst:
 
 
 def _zeros(
-    storage: Storage, log_dirs: Sequence[LogDir], prepared: Sequence[Prepared]
+    storage: Storage, log_dirs: Sequence[LogDir], planned: Sequence[Planned]
 ) -> Iterator[IndexZeros]:
     by_path = {one.path: one for one in log_dirs if one.error is None and not is_remote(one.path)}
-    for item in prepared:
+    for item in planned:
         log_dir = by_path.get(item.place.log_dir)
         if log_dir is None or log_dir.clean_shutdown:
             continue
-        if isinstance(item, LeftAlone) and not item.settings_unknown:
+        if isinstance(item, SkippedPartition) and not item.settings_unknown:
             continue
-        segments = () if isinstance(item, LeftAlone) else item.plan.deleted
+        segments = () if isinstance(item, SkippedPartition) else item.plan.deleted
         deleted = {segment.base_offset for segment in segments}
         at = item.place.topic_partition
         with suppress(FAILS_ONE_PARTITION):  # its own result tells it

@@ -13,7 +13,7 @@ from winnow.storage.contract import Remembered
 
 @pickled_by_fields
 @dataclass(frozen=True, slots=True)
-class Place:
+class PartitionPlace:
     """A partition directory of one log directory."""
 
     log_dir: str
@@ -42,7 +42,7 @@ class Place:
 
 @pickled_by_fields
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedPartition:
     """One partition's segments, and the end of its log (S8.3).
 
     `log_end_offset` is None if files of an interrupted run must be recovered first. If a broker

@@ -25,7 +25,7 @@ from winnow.scan.prefetch import Prefetch
 from winnow.state import PartitionState, Segment
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
-from winnow.survey.place import Listed, Place
+from winnow.survey.place import ListedPartition, PartitionPlace
 from winnow.survey.unflushed import read_unflushed
 from winnow.survey.walk import SegmentWalk, TransactionsWanted, walk_segment
 from winnow.words import counted
@@ -40,8 +40,8 @@ ToWalk = tuple[PartitionState, int]
 
 
 def list_partitions(
-    sc: SparkContext, places: Sequence[Place], progress: Progress
-) -> list[Listed | Failure]:
+    sc: SparkContext, places: Sequence[PartitionPlace], progress: Progress
+) -> list[ListedPartition | Failure]:
     """List the files of each partition, in the given order. Read what a broker recovers."""
     few = len(places) <= _FEW and (sc.master or "").startswith("local")
     here = [_list_here(place) if few else None for place in places]
@@ -57,34 +57,36 @@ def list_partitions(
     rest = iter(by_tasks)
     found = [one or next(rest) for one in here]
     for place, one in zip(places, found, strict=True):
-        if isinstance(one, Listed) and one.logs:
+        if isinstance(one, ListedPartition) and one.logs:
             Places().learn(place.directory, one.logs)
     return read_unflushed(sc, places, found, progress)
 
 
-def _list_here(place: Place) -> Listed | None:
+def _list_here(place: PartitionPlace) -> ListedPartition | None:
     """List a small partition in this process. None if anything about it is unusual."""
     if place.trusted_end is not None or place.recovery_point is not None:
         return None
     with suppress(FAILS_ONE_PARTITION):  # a task finds out what is wrong
         listing = list_sound(place.directory, most_bytes=_SMALL_BYTES)
         if listing is not None and listing.segments[-1].log_bytes <= _SMALL_ACTIVE_BYTES:
-            return Listed(listing, _log_end(place, listing.segments[-1]))
+            return ListedPartition(listing, _log_end(place, listing.segments[-1]))
     return None
 
 
-def _list_one(place: Place) -> Listed:
+def _list_one(place: PartitionPlace) -> ListedPartition:
     """List one partition. Return also the logs that the driver need not ask for again."""
     listed = list_partition(place)
     logs = tuple(file for file in Places().listed_in(place.directory) if LOG in file.entry.name)
     return replace(listed, logs=logs)
 
 
-def list_partition(place: Place, *, known: PartitionState | None = None) -> Listed:
+def list_partition(
+    place: PartitionPlace, *, known: PartitionState | None = None
+) -> ListedPartition:
     """List one partition, in this process. Raises CorruptLogError or OSError.
 
-    What a broker recovers is not read: see `Listed`. `known`: the state from before this run
-    changed files; if its log was read, its end still applies. What has not changed since is not
+    What a broker recovers is not read: see `ListedPartition`. `known`: the state from before this
+    run changed files; if its log was read, its end still applies. What has not changed since is not
     read again.
     """
     clean = place.trusted_end is None and place.recovery_point is None
@@ -106,7 +108,7 @@ def list_partition(place: Place, *, known: PartitionState | None = None) -> List
     # have removed later (`file.delete.delay.ms`).
     unfinished = [name for name in listing.leftovers if not name.endswith(DELETED)]
     if not ours.issuperset(unfinished):
-        return Listed(listing, None)
+        return ListedPartition(listing, None)
     if listing.problems:
         raise listing.problems[0]
     if not listing.segments:
@@ -118,17 +120,17 @@ def list_partition(place: Place, *, known: PartitionState | None = None) -> List
         )
     active = listing.segments[-1]
     if listing.unflushed or listing.recovered is not None:
-        return Listed(listing, active.base_offset)
+        return ListedPartition(listing, active.base_offset)
     if place.trusted_end is not None:
         return _listed_after_crash(place, listing, place.trusted_end)
     before = () if known is None else known.segments
     if is_remote(place.directory) and any(active is one for one in before):
         # The same object, read before.
-        return Listed(listing, active.base_offset)
-    return Listed(listing, _log_end(place, active))
+        return ListedPartition(listing, active.base_offset)
+    return ListedPartition(listing, _log_end(place, active))
 
 
-def _log_end(place: Place, active: Segment) -> int:
+def _log_end(place: PartitionPlace, active: Segment) -> int:
     return walk_segment(
         place.directory, active.base_offset, active.log_bytes, check_index=bool(active.index_bytes)
     ).next_offset
@@ -213,7 +215,9 @@ def _work(
     )
 
 
-def _listed_after_crash(place: Place, listing: SegmentListing, trusted_end: int) -> Listed:
+def _listed_after_crash(
+    place: PartitionPlace, listing: SegmentListing, trusted_end: int
+) -> ListedPartition:
     """List a partition after a crash. Its log ends where the active segment is readable."""
     active = listing.segments[-1]
     end = whole_end(place.directory, active)
@@ -222,7 +226,7 @@ def _listed_after_crash(place: Place, listing: SegmentListing, trusted_end: int)
     # If nothing is trusted, nothing can be deleted: there is no need to read a large log.
     unread = listing.segments[trusted:] if trusted else (active,)
     lost = lost_bytes(place.directory, unread, end)
-    return Listed(listing, end.next_offset, lost)
+    return ListedPartition(listing, end.next_offset, lost)
 
 
 def together(

@@ -14,15 +14,18 @@ from winnow.runtime.packing import ITEM_BYTES
 from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread_grouped
 from winnow.state import Segment
-from winnow.survey.place import Listed, Place
+from winnow.survey.place import ListedPartition, PartitionPlace
 from winnow.words import counted
 
 _READ_BYTES = 256 << 20
 
 
 def read_unflushed(
-    sc: SparkContext, places: Sequence[Place], listed: list[Listed | Failure], progress: Progress
-) -> list[Listed | Failure]:
+    sc: SparkContext,
+    places: Sequence[PartitionPlace],
+    listed: list[ListedPartition | Failure],
+    progress: Progress,
+) -> list[ListedPartition | Failure]:
     """Return `listed` with the log ends of those partitions that a broker recovers.
 
     A partition with an unreadable segment fails; the others do not. Later segments are read even if
@@ -30,7 +33,7 @@ def read_unflushed(
     """
     wanted = [
         [(place, one) for one in item.listing.segments if one.base_offset in item.listing.unflushed]
-        if isinstance(item, Listed) and item.log_end_offset is not None
+        if isinstance(item, ListedPartition) and item.log_end_offset is not None
         else []
         for place, item in zip(places, listed, strict=True)
     ]
@@ -45,12 +48,12 @@ def read_unflushed(
         progress=progress,
     )
     return [
-        _with_reads(item, works, reads) if reads and isinstance(item, Listed) else item
+        _with_reads(item, works, reads) if reads and isinstance(item, ListedPartition) else item
         for item, works, reads in zip(listed, wanted, found, strict=True)
     ]
 
 
-def _read(work: tuple[Place, Segment]) -> SegmentRead:
+def _read(work: tuple[PartitionPlace, Segment]) -> SegmentRead:
     place, segment = work
     return read_segment(
         place.directory,
@@ -61,10 +64,10 @@ def _read(work: tuple[Place, Segment]) -> SegmentRead:
 
 
 def _with_reads(
-    listed: Listed,
-    works: Sequence[tuple[Place, Segment]],
+    listed: ListedPartition,
+    works: Sequence[tuple[PartitionPlace, Segment]],
     found: Sequence[SegmentRead | Failure],
-) -> Listed | Failure:
+) -> ListedPartition | Failure:
     """Return the partition with its log end. A failure behind a cut does not count."""
     reads: list[SegmentRead] = []
     unread: list[Segment] = []
@@ -76,6 +79,8 @@ def _with_reads(
         else:
             reads.append(read)
     try:
-        return Listed(recovered_listing(listed.listing, reads, unread), reads[-1].next_offset)
+        return ListedPartition(
+            recovered_listing(listed.listing, reads, unread), reads[-1].next_offset
+        )
     except FAILS_ONE_PARTITION as error:
         return failure(error)

@@ -13,7 +13,7 @@ from tests.unit.cleaning.partitions import batch, make_partition, record
 from winnow.errors import CorruptLogError
 from winnow.state import TopicPartition
 from winnow.survey import survey
-from winnow.survey.place import Place
+from winnow.survey.place import PartitionPlace
 from winnow.survey.survey import _list_here, _list_one
 
 KEY = TopicPartition("t", 0)
@@ -22,13 +22,13 @@ ACTIVE = "00000000000000000002.log"
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> PartitionPlace:
     batches = batch(record(0), record(1)), batch(record(2), record(3, value=None))
     make_partition(tmp_path / str(KEY), {0: [batches[0]], 2: [batches[1]]})
-    return Place(str(tmp_path), KEY)
+    return PartitionPlace(str(tmp_path), KEY)
 
 
-def test_driver_and_task_list_a_small_partition_alike(place: Place) -> None:
+def test_driver_and_task_list_a_small_partition_alike(place: PartitionPlace) -> None:
     listed = _list_here(place)
     assert listed == _list_one(place)
     assert listed is not None
@@ -36,7 +36,7 @@ def test_driver_and_task_list_a_small_partition_alike(place: Place) -> None:
     assert [segment.base_offset for segment in listed.listing.segments] == [0, 2]
 
 
-def test_a_task_lists_a_partition_after_an_unclean_shutdown(place: Place) -> None:
+def test_a_task_lists_a_partition_after_an_unclean_shutdown(place: PartitionPlace) -> None:
     for changes in ({"trusted_end": 2}, {"recovery_point": 0}):
         assert _list_here(replace(place, **changes)) is None
 
@@ -83,7 +83,7 @@ def remove_all(directory: Path) -> None:
     ],
 )
 def test_driver_does_not_list_an_unusual_partition(
-    place: Place, change: Callable[[Path], None]
+    place: PartitionPlace, change: Callable[[Path], None]
 ) -> None:
     change(Path(place.directory))
     assert _list_here(place) is None
@@ -91,7 +91,7 @@ def test_driver_does_not_list_an_unusual_partition(
 
 @pytest.mark.parametrize("limit", ["_SMALL_BYTES", "_SMALL_ACTIVE_BYTES"])
 def test_driver_does_not_list_a_large_partition(
-    place: Place, monkeypatch: pytest.MonkeyPatch, limit: str
+    place: PartitionPlace, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
     files = [Path(place.directory, name) for name in (LOG, ACTIVE)]
     sizes = [file.stat().st_size for file in files]
@@ -102,7 +102,7 @@ def test_driver_does_not_list_a_large_partition(
     assert _list_here(place) is None
 
 
-def test_a_task_reports_a_damaged_log(place: Place) -> None:
+def test_a_task_reports_a_damaged_log(place: PartitionPlace) -> None:
     spoil_active(Path(place.directory))
     with pytest.raises(CorruptLogError):
         _list_one(place)

@@ -16,7 +16,7 @@ from winnow.cleaning.commit.commit import (
 )
 from winnow.cleaning.commit.retention import retain_from, state_now
 from winnow.cleaning.plan import outcomes as report
-from winnow.cleaning.plan.rounds import Round
+from winnow.cleaning.plan.partitions import PlannedPartition
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
 from winnow.cleaning.staged import StagedPartition
@@ -33,33 +33,32 @@ _log = logging.getLogger(__name__)
 
 
 def commit(
-    round_: Round, staged: StagedPartition | Failure, request: Request
-) -> Round | PartitionResult:
-    """Put staged groups in place. Return the result of the partition or, if groups remain, the
-    round without these. `staged`: a failure if they were not staged.
+    item: PlannedPartition, staged: StagedPartition, request: Request
+) -> StagedPartition | PartitionResult:
+    """Put the staged groups in place. Return the result of the partition or, if groups remain, what
+    is in place.
     """
-    if isinstance(staged, Failure):
-        return give_up(round_, staged, request)
     if not staged.is_last:
-        return _commit_part(round_, staged, request)
+        return _commit_part(item, staged, request)
     if request.stop.reason is not None:
-        return give_up(round_, Failure(request.stop.reason, WinnowError.exit_code), request)
-    item, storage, end = round_.item, request.storage, staged.journal.end_offset
+        why = Failure(request.stop.reason, WinnowError.exit_code)
+        return give_up(item, staged, why, request)
+    storage, end = request.storage, staged.journal.end_offset
     began = time.monotonic()
     try:
         with kept_by(request, item.state, cleaner_checkpoint_after=end):
             try:
                 _begin(storage, staged)
             except FAILS_ONE_PARTITION as error:
-                return give_up(round_, failure(error), request)
+                return give_up(item, staged, failure(error), request)
             commit_groups(storage, staged.directory, staged.to_swap)
             commit_cleaner_checkpoint(
                 storage, item.place.log_dir, {item.place.topic_partition: end}
             )
             remove_staging(storage, staged.staging)
-            round_ = replace(round_, done=(*round_.done, *staged.groups))
-            _sum_up(round_)
-            placed = [group.segment for group in round_.done]
+            staged = replace(staged, placed=(*staged.placed, *staged.groups), groups=())
+            _sum_up(staged)
+            placed = [group.segment for group in staged.placed]
             cleaned = replace(state_now(item, placed), cleaner_checkpoint=end)
             plan, words = item.then_retained(cleaned, request)
             after = retain_from(item, cleaned, plan, request)
@@ -70,32 +69,33 @@ def commit(
         request,
         after,
         plan,
-        duration_ms=round_.duration_ms + ms_since(began),
-        groups=round_.done,
+        duration_ms=staged.duration_ms + ms_since(began),
+        groups=staged.placed,
         cleaned_to=end,
         afterwards=words,
     )
 
 
 def _commit_part(
-    round_: Round, staged: StagedPartition, request: Request
-) -> Round | PartitionResult:
+    item: PlannedPartition, staged: StagedPartition, request: Request
+) -> StagedPartition | PartitionResult:
     began = time.monotonic()
     try:
         journal = _begin(request.storage, staged)
     except FAILS_ONE_PARTITION as error:
-        return give_up(round_, failure(error), request)
+        return give_up(item, staged, failure(error), request)
     try:
         commit_groups(request.storage, staged.directory, staged.to_swap)
         leave_journal(request.storage, staged.staging)
     except FAILS_ONE_PARTITION as error:  # the journal remains: the next run continues
-        return report.interrupted(round_.item, failure(error))
+        return report.interrupted(item, failure(error))
     return replace(
-        round_,
+        staged,
         journal=journal,
         begun=True,
-        done=(*round_.done, *staged.groups),
-        commits_ms=round_.commits_ms + ms_since(began),
+        placed=(*staged.placed, *staged.groups),
+        groups=(),
+        commits_ms=staged.commits_ms + ms_since(began),
     )
 
 
@@ -110,28 +110,34 @@ def _begin(storage: Storage, staged: StagedPartition) -> Journal:
     return journal
 
 
-def _sum_up(round_: Round) -> None:
-    """Keep what is known now of the segments of a round, all of which are in place."""
-    job, bases = round_.job, [group.base_offset for group in round_.done]
-    if job.summaries is not None:
-        known = [group.summary for group in round_.done if group.summary is not None]
-        unique = UniqueKeys.of(job.directory, job.end_offset, bases) if job.unique_keys else None
-        record(job.summaries, job.directory, known, unique=unique)
+def _sum_up(staged: StagedPartition) -> None:
+    """Keep what is known now of the segments, all of which are in place."""
+    if staged.summaries is None:
+        return
+    known = [group.summary for group in staged.placed if group.summary is not None]
+    unique = None
+    if staged.unique_keys:
+        bases = [group.base_offset for group in staged.placed]
+        unique = UniqueKeys.of(staged.directory, staged.journal.end_offset, bases)
+    record(staged.summaries, staged.directory, known, unique=unique)
 
 
-def give_up(round_: Round, why: Failure, request: Request) -> PartitionResult:
-    """End a round without its remaining groups. A requested stop explains every failure."""
-    item, staging = round_.item, round_.job.staging
+def give_up(
+    item: PlannedPartition, staged: StagedPartition, why: Failure, request: Request
+) -> PartitionResult:
+    """End the cleaning of a partition without its remaining groups. A requested stop explains every
+    failure.
+    """
     try:
-        remove_staging(request.storage, staging)
+        remove_staging(request.storage, staged.staging)
     except FAILS_ONE_PARTITION as error:  # the next run removes it (S6.3)
         known = isinstance(error, WinnowError | OSError)
-        _log.warning("could not remove %s: %s", staging, error, exc_info=not known)
+        _log.warning("could not remove %s: %s", staged.staging, error, exc_info=not known)
     result = report.given_up(item, why, request.stop)
-    if not round_.done:
+    if not staged.placed:
         return result
     try:
         after = state_now(item)
     except FAILS_ONE_PARTITION as error:
         return report.interrupted(item, failure(error))
-    return report.partly(round_, result, after)
+    return report.partly(item, staged, result, after)

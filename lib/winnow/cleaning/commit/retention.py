@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from winnow.cleaning.commit.commit import commit_cleaner_checkpoint, kept_by
 from winnow.cleaning.plan import outcomes as report
-from winnow.cleaning.plan.prepared import PartitionWork
+from winnow.cleaning.plan.partitions import PlannedPartition
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
 from winnow.clock import ms_since
@@ -22,7 +22,7 @@ from winnow.state import PartitionState, Segment
 from winnow.survey.survey import list_partition
 
 
-def retain_only(item: PartitionWork, request: Request) -> PartitionResult:
+def retain_only(item: PlannedPartition, request: Request) -> PartitionResult:
     """Carry out the retention of a partition that is not compacted."""
     plan, reset = item.plan.retention, item.plan.checkpoint_reset
     began = time.monotonic()
@@ -40,7 +40,7 @@ def retain_only(item: PartitionWork, request: Request) -> PartitionResult:
 
 
 def retain_from(
-    item: PartitionWork, state: PartitionState, plan: RetentionPlan | None, request: Request
+    item: PlannedPartition, state: PartitionState, plan: RetentionPlan | None, request: Request
 ) -> PartitionState:
     """Delete what the plan says and return the new state. Also update side files that an
     interrupted retention left behind its log.
@@ -65,7 +65,7 @@ def retain_from(
     return state_now(item, state.segments)
 
 
-def state_now(item: PartitionWork, placed: Sequence[Segment] = ()) -> PartitionState:
+def state_now(item: PlannedPartition, placed: Sequence[Segment] = ()) -> PartitionState:
     """Read the partition from the disk again. The checkpoints from the start of the run still
     apply, and what a broker recovers is not read again.
 

@@ -16,8 +16,8 @@ from pyspark import SparkContext
 
 from winnow.cleaning.commit.commit import kept_by
 from winnow.cleaning.plan import outcomes as report
-from winnow.cleaning.plan.prepare import decide_again, walk
-from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork, Prepared
+from winnow.cleaning.plan.partitions import Planned, PlannedPartition, SkippedPartition
+from winnow.cleaning.plan.planning import decide_again, read_headers
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
 from winnow.cleaning.space import no_space, room_for
@@ -34,50 +34,52 @@ from winnow.words import counted
 
 
 def split_first(
-    sc: SparkContext, prepared: Mapping[int, Prepared | PartitionResult], request: Request
-) -> dict[int, Prepared | PartitionResult]:
+    sc: SparkContext, planned: Mapping[int, Planned | PartitionResult], request: Request
+) -> dict[int, Planned | PartitionResult]:
     """Return the partitions that had something to split, as they are afterwards, by number.
 
     A partition that could not be split is returned as its result.
     """
     chosen = {
         number: item
-        for number, item in prepared.items()
-        if isinstance(item, PartitionWork) and item.overflowed
+        for number, item in planned.items()
+        if isinstance(item, PlannedPartition) and item.overflowed
     }
     if not chosen or request.stop.reason is not None:
         return {}
     # One partition after the other, to save space: splits are rare.
-    results: dict[int, Prepared | PartitionResult] = {
+    results: dict[int, Planned | PartitionResult] = {
         number: _split(sc, item, request) for number, item in chosen.items()
     }
-    done = [number for number, item in results.items() if isinstance(item, PartitionWork)]
+    done = [number for number, item in results.items() if isinstance(item, PlannedPartition)]
     changed = [chosen[number] for number in done]
-    again = attempted(lambda: walk(sc, decide_again(sc, changed, request), request), request.stop)
+    again = attempted(
+        lambda: read_headers(sc, decide_again(sc, changed, request), request), request.stop
+    )
     if isinstance(again, Failure):
         return results | {n: report.given_up(chosen[n], again, request.stop) for n in done}
     for number, item in zip(done, again, strict=True):
         results[number] = (
             item
-            if isinstance(item, LeftAlone)
+            if isinstance(item, SkippedPartition)
             else replace(item, overflowed=chosen[number].overflowed)
         )
     return results
 
 
-def split_bytes(prepared: Iterable[Prepared | PartitionResult]) -> int:
+def split_bytes(planned: Iterable[Planned | PartitionResult]) -> int:
     """Return the maximal bytes written at one time before as many are removed."""
-    works = (item for item in prepared if isinstance(item, PartitionWork))
+    works = (item for item in planned if isinstance(item, PlannedPartition))
     return max((sum(s.log_bytes for s in _chosen(item)) for item in works), default=0)
 
 
-def _chosen(item: PartitionWork) -> list[Segment]:
+def _chosen(item: PlannedPartition) -> list[Segment]:
     return [s for s in item.state.segments if s.base_offset in item.overflowed]
 
 
 def _split(
-    sc: SparkContext, item: PartitionWork, request: Request
-) -> PartitionWork | PartitionResult:
+    sc: SparkContext, item: PlannedPartition, request: Request
+) -> PlannedPartition | PartitionResult:
     """Stage all splits of a partition in tasks, then commit one after the other, ascending: no two
     may be half done (S6.4).
     """

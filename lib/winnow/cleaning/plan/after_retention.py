@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from pyspark import SparkContext
 
-from winnow.cleaning.plan.prepare import decide_again
-from winnow.cleaning.plan.prepared import PartitionWork, Prepared
+from winnow.cleaning.plan.partitions import Planned, PlannedPartition
+from winnow.cleaning.plan.planning import decide_again
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import RETAINED, PartitionResult
 from winnow.policy.decide import after_retention
@@ -18,10 +18,10 @@ from winnow.runtime.failure import Failure
 
 def compacted_next(
     sc: SparkContext,
-    items: Mapping[int, PartitionWork],
+    items: Mapping[int, PlannedPartition],
     results: Mapping[int, PartitionResult],
     request: Request,
-) -> dict[int, Prepared]:
+) -> dict[int, Planned]:
     """Return, by number in `items`, the partitions to compact after the retention in `results`."""
     chosen = {
         number: _with_checkpoint(item, results[number])
@@ -38,11 +38,11 @@ def compacted_next(
     return {
         number: item
         for number, item in zip(chosen, again, strict=True)
-        if not isinstance(item, PartitionWork) or item.plan.compaction
+        if not isinstance(item, PlannedPartition) or item.plan.compaction
     }
 
 
-def _with_checkpoint(item: PartitionWork, result: PartitionResult) -> PartitionWork:
+def _with_checkpoint(item: PlannedPartition, result: PartitionResult) -> PlannedPartition:
     """Raise the cleaner checkpoint in `item`, if any, to the log start, as retention did (S7.6)."""
     before = item.log_dir.checkpoints.cleaner.get(item.place.topic_partition)
     start = result.log_start_offset_after

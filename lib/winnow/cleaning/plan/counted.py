@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from winnow.cleaning.plan.prepared import PartitionWork
+from winnow.cleaning.plan.partitions import PlannedPartition
 from winnow.cleaning.result import Fate, RecordsRemoved, SegmentFate
 from winnow.cleaning.rewrite.cleaned import CleanedGroup
 from winnow.scan.topic_usage import top_holders
@@ -14,7 +14,7 @@ from winnow.survey.walk import SegmentWalk
 
 
 def records_of(
-    item: PartitionWork, groups: Sequence[CleanedGroup], deleted: Collection[int]
+    item: PlannedPartition, groups: Sequence[CleanedGroup], deleted: Collection[int]
 ) -> dict[str, Any]:
     """Return the fields of `PartitionResult` that count records, once `groups` are in place and
     then the segments at the base offsets `deleted` are gone. A count is None if it is unknown.

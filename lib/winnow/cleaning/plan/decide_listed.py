@@ -9,13 +9,13 @@ from dataclasses import fields, replace
 from typing import TypeGuard
 
 from winnow.cleaning.plan.future import with_future_offsets
-from winnow.cleaning.plan.prepared import (
+from winnow.cleaning.plan.partitions import (
     NOTHING_BELOW,
     UNREADABLE,
-    Known,
-    LeftAlone,
-    PartitionWork,
-    Prepared,
+    Planned,
+    PlannedPartition,
+    SelectedPartition,
+    SkippedPartition,
     after_unclean_shutdown,
     why_unwritable,
 )
@@ -36,7 +36,7 @@ from winnow.runtime.failed_job import each_survived
 from winnow.runtime.failure import Failure, failure
 from winnow.state import PartitionState
 from winnow.storage.contract import Storage
-from winnow.survey.place import Listed
+from winnow.survey.place import ListedPartition
 from winnow.survey.survey import ToWalk
 from winnow.survey.transactions import Snapshot, Transactions, newest_snapshot, settle
 from winnow.survey.walk import SegmentWalk
@@ -46,7 +46,9 @@ Walk = Callable[[Sequence[ToWalk]], list[tuple[SegmentWalk, ...] | Failure]]
 """`walk_partitions`, or a function that returns its earlier results."""
 
 
-def decide_listed(known: Known, listed: Listed | Failure, request: Request) -> Prepared:
+def decide_listed(
+    known: SelectedPartition, listed: ListedPartition | Failure, request: Request
+) -> Planned:
     if isinstance(listed, Failure):
         return known.left_alone(UNREADABLE, error=listed.message)
     try:
@@ -57,7 +59,7 @@ def decide_listed(known: Known, listed: Listed | Failure, request: Request) -> P
         return known.left_alone(UNREADABLE, error=failure(error).message)
 
 
-def partition_work(known: Known, state: PartitionState, request: Request) -> Prepared:
+def partition_work(known: SelectedPartition, state: PartitionState, request: Request) -> Planned:
     """Return the plan of a partition, as far as the rules can decide without a walk."""
     place, config = known.place, known.config
     end, segments = state.trusted_end, state.segments
@@ -82,25 +84,25 @@ def partition_work(known: Known, state: PartitionState, request: Request) -> Pre
             snapshot = newest_snapshot(request.storage, state)
         except FAILS_ONE_PARTITION as error:
             return known.left_alone(UNREADABLE, error=failure(error).message, state=state)
-    own = {one.name: getattr(known, one.name) for one in fields(Known)}
-    return PartitionWork(**own, state=state, plan=plan, snapshot=snapshot)
+    own = {one.name: getattr(known, one.name) for one in fields(SelectedPartition)}
+    return PlannedPartition(**own, state=state, plan=plan, snapshot=snapshot)
 
 
-def rethink(prepared: Sequence[Prepared], request: Request, walk: Walk) -> list[Prepared]:
+def rethink(planned: Sequence[Planned], request: Request, walk: Walk) -> list[Planned]:
     """Return what `prepare` would return with the settings of `request`, all else being equal.
 
     Skipped partitions stay skipped: too little is known of their files or their policy.
     """
-    decided = list(prepared)
-    for number, item in enumerate(prepared):
-        if isinstance(item, PartitionWork):
+    decided = list(planned)
+    for number, item in enumerate(planned):
+        if isinstance(item, PlannedPartition):
             place, log_dir, state = item.place, item.log_dir, item.state
             topic, node_id = place.topic_partition.topic, log_dir.meta.node_id
             config = request.settings.resolve(topic, node_id=node_id)
             decided[number] = (
-                LeftAlone(place, None, Reason("S9.2", config.reason), state=state)
+                SkippedPartition(place, None, Reason("S9.2", config.reason), state=state)
                 if isinstance(config, Unknown)
-                else partition_work(Known(place, log_dir, config), state, request)
+                else partition_work(SelectedPartition(place, log_dir, config), state, request)
             )
     return with_walks(decided, request, walk)
 
@@ -131,7 +133,7 @@ def _decide(
 
 
 def overridden(
-    prepared: Sequence[Prepared], settings: Settings
+    planned: Sequence[Planned], settings: Settings
 ) -> dict[tuple[str, str], tuple[str, ...]]:
     """Return, by log directory and topic that the run changes, which options let more be deleted
     than the topic's own settings do (decision 47).
@@ -140,8 +142,8 @@ def overridden(
         return {}
     changed = {
         (item.place.log_dir, item.place.topic_partition.topic): item
-        for item in prepared
-        if isinstance(item, PartitionWork) and has_work(item.plan)
+        for item in planned
+        if isinstance(item, PlannedPartition) and has_work(item.plan)
     }
     found = {
         (at, topic): deletes_more(settings, topic, item.config, node_id=item.log_dir.meta.node_id)
@@ -150,7 +152,7 @@ def overridden(
     return {key: some for key, some in found.items() if some}
 
 
-def with_walks(decided: Sequence[Prepared], request: Request, walk: Walk) -> list[Prepared]:
+def with_walks(decided: Sequence[Planned], request: Request, walk: Walk) -> list[Planned]:
     """Add the walks to the plans that compact. Skip partitions whose logs can't be read.
 
     Only a walk finds the last stable offset. It never allows more than the high watermark did.
@@ -189,14 +191,14 @@ def needs_walk(plan: PartitionPlan) -> bool:
     )
 
 
-def to_walk(item: Prepared) -> TypeGuard[PartitionWork]:
+def to_walk(item: Planned) -> TypeGuard[PlannedPartition]:
     """Return whether a partition needs a walk and had none yet."""
-    return isinstance(item, PartitionWork) and item.walks is None and needs_walk(item.plan)
+    return isinstance(item, PlannedPartition) and item.walks is None and needs_walk(item.plan)
 
 
 def _with_walks(
-    item: PartitionWork, walks: tuple[SegmentWalk, ...], request: Request
-) -> PartitionWork:
+    item: PlannedPartition, walks: tuple[SegmentWalk, ...], request: Request
+) -> PlannedPartition:
     state, config = item.state, item.config
     transactions = settle(
         state,

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from winnow.cleaning.plan.counted import bases_replaced, records_of, segment_fates, segments_of
-from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork
-from winnow.cleaning.plan.rounds import Round
+from winnow.cleaning.plan.partitions import PlannedPartition, SkippedPartition
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import COMPACTED, NONE, RETAINED, Output, PartitionResult, Setting
 from winnow.cleaning.rewrite.cleaned import CleanedGroup
+from winnow.cleaning.staged import StagedPartition
 from winnow.policy.cleanable import cleanable_range, oldest_first_batch, segments_between
 from winnow.policy.config import KEYS, LONG_MAX, TopicConfig, is_default
 from winnow.policy.decide import after_retention
@@ -24,7 +24,7 @@ from winnow.state import PartitionState
 _UNCHANGED = "unchanged: "
 
 
-def left_alone(item: LeftAlone) -> PartitionResult:
+def left_alone(item: SkippedPartition) -> PartitionResult:
     known: dict[str, Any] = {}
     if (state := item.state) is not None:
         segments, size = len(state.segments), state.log_bytes
@@ -43,7 +43,7 @@ def left_alone(item: LeftAlone) -> PartitionResult:
 
 
 def previewed(
-    item: PartitionWork, request: Request, settings: tuple[Setting, ...] | None = None
+    item: PlannedPartition, request: Request, settings: tuple[Setting, ...] | None = None
 ) -> PartitionResult:
     """Return what `clean` would do, as far as this is known without reading the records.
 
@@ -106,7 +106,7 @@ def followed(first: PartitionResult, then: PartitionResult) -> PartitionResult:
     )
 
 
-def failed(item: PartitionWork, why: Failure) -> PartitionResult:
+def failed(item: PlannedPartition, why: Failure) -> PartitionResult:
     """Describe a partition that could not be cleaned and is unchanged."""
     words = f"{_UNCHANGED}cleaning failed"
     return _as_it_is(
@@ -114,12 +114,12 @@ def failed(item: PartitionWork, why: Failure) -> PartitionResult:
     )
 
 
-def stopped(item: PartitionWork, why: str) -> PartitionResult:
+def stopped(item: PlannedPartition, why: str) -> PartitionResult:
     """Describe a partition that was not reached before the run stopped."""
     return _as_it_is(item, "S8.8", f"{_UNCHANGED}the run was stopped, {why}", left_alone=True)
 
 
-def given_up(item: PartitionWork, why: Failure, stop: Stop) -> PartitionResult:
+def given_up(item: PlannedPartition, why: Failure, stop: Stop) -> PartitionResult:
     """Describe a partition that is unchanged because of a failure. A requested stop explains any
     failure.
     """
@@ -127,11 +127,16 @@ def given_up(item: PartitionWork, why: Failure, stop: Stop) -> PartitionResult:
     return failed(item, why) if reason is None else stopped(item, reason)
 
 
-def partly(round_: Round, unchanged: PartitionResult, after: PartitionState) -> PartitionResult:
-    """Describe a round that ended after some of its waves were committed. `unchanged`: the result
-    that it would have had without any.
+def partly(
+    item: PlannedPartition,
+    staged: StagedPartition,
+    unchanged: PartitionResult,
+    after: PartitionState,
+) -> PartitionResult:
+    """Describe a cleaning that ended after some groups were committed. `unchanged`: the result that
+    it would have had without any.
     """
-    item, done, groups = round_.item, round_.done, len(round_.job.groups)
+    done, groups = staged.placed, staged.total_groups
     why = unchanged.error or unchanged.reason.removeprefix(_UNCHANGED)
     return _as_it_is(
         item,
@@ -143,14 +148,14 @@ def partly(round_: Round, unchanged: PartitionResult, after: PartitionState) -> 
         dirty_ratio_after=None,
         **segments_of(done),
         segments=segment_fates(item.state, compacted=bases_replaced(done)),
-        duration_ms=round_.duration_ms,
+        duration_ms=staged.duration_ms,
         error=unchanged.error,
         error_code=unchanged.error_code,
         left_alone=True,
     )
 
 
-def interrupted(item: PartitionWork, why: Failure) -> PartitionResult:
+def interrupted(item: PlannedPartition, why: Failure) -> PartitionResult:
     """Describe a failed commit: each group is old or new and nothing is lost (S6.2). How many are
     new is not known.
     """
@@ -169,7 +174,7 @@ def interrupted(item: PartitionWork, why: Failure) -> PartitionResult:
 
 
 def done(
-    item: PartitionWork,
+    item: PlannedPartition,
     request: Request,
     after: PartitionState,
     retention: RetentionPlan | None,
@@ -225,7 +230,7 @@ def done(
     )
 
 
-def _dirty_ratio(item: PartitionWork, after: PartitionState, now: int) -> float | None:
+def _dirty_ratio(item: PlannedPartition, after: PartitionState, now: int) -> float | None:
     """Return the ratio that the next run would find at the same clock and transactions (S3.3)."""
     if item.plan.dirty_ratio is None:
         return None
@@ -233,7 +238,7 @@ def _dirty_ratio(item: PartitionWork, after: PartitionState, now: int) -> float 
     return cleanable_range(after, item.config, now, last_stable_offset=stable).ratio
 
 
-def _as_it_is(item: PartitionWork, rule: str, reason: str, **changed: Any) -> PartitionResult:  # noqa: ANN401 - any field
+def _as_it_is(item: PlannedPartition, rule: str, reason: str, **changed: Any) -> PartitionResult:  # noqa: ANN401 - any field
     """Describe an unchanged partition. `changed`: fields with other values."""
     state, plan = item.state, item.plan
     holders, holders_total = top_holders([walk.holdings for walk in item.walks or ()], None)
@@ -268,7 +273,7 @@ def _as_it_is(item: PartitionWork, rule: str, reason: str, **changed: Any) -> Pa
 
 
 def _oldest_dirty(
-    item: PartitionWork, state: PartitionState, first_dirty: int | None
+    item: PlannedPartition, state: PartitionState, first_dirty: int | None
 ) -> int | None:
     if not item.config.cleanup_compact or first_dirty is None:
         return None
@@ -292,7 +297,7 @@ def _actions(*, compacted: bool, retained: bool) -> tuple[str, ...]:
     return ((COMPACTED,) if compacted else ()) + ((RETAINED,) if retained else ()) or (NONE,)
 
 
-def _reason(item: PartitionWork, afterwards: str = "") -> str:
+def _reason(item: PlannedPartition, afterwards: str = "") -> str:
     reason = item.plan.reason_after(afterwards) if afterwards else item.plan.reason
     if item.overflowed:
         which = ", ".join(map(str, item.overflowed))
@@ -305,6 +310,6 @@ def _reason(item: PartitionWork, afterwards: str = "") -> str:
     return reason
 
 
-def _first_dirty(item: PartitionWork, reached: int | None) -> int | None:
+def _first_dirty(item: PlannedPartition, reached: int | None) -> int | None:
     known = (reached, item.plan.checkpoint_reset, item.plan.first_dirty_offset)
     return next((offset for offset in known if offset is not None), None)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from pyspark import SparkContext
 
-from winnow.cleaning.plan.prepared import Known
+from winnow.cleaning.plan.partitions import SelectedPartition
 from winnow.cleaning.request import Request
 from winnow.logdir.commit.truncation import Truncation
 from winnow.logdir.listing import SegmentListing
@@ -25,7 +25,7 @@ from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.loader import load_log
 from winnow.state import PartitionState, Segment
 from winnow.storage.places import Places
-from winnow.survey.place import Listed
+from winnow.survey.place import ListedPartition
 from winnow.words import counted
 
 NOT_REBUILT = Reason(
@@ -37,9 +37,9 @@ NOT_REBUILT = Reason(
 
 def with_rebuilt(
     sc: SparkContext,
-    found: Sequence[tuple[Known, Listed | Failure]],
+    found: Sequence[tuple[SelectedPartition, ListedPartition | Failure]],
     request: Request,
-) -> list[tuple[Known, Listed | Failure]]:
+) -> list[tuple[SelectedPartition, ListedPartition | Failure]]:
     """Return the listed partitions with the transaction indexes that a broker rebuilds, and the
     producers that it then knows. Only partitions that may be compacted are read, and only where
     these may differ from what lies on the disk: retention does not need them.
@@ -48,7 +48,7 @@ def with_rebuilt(
     to_load = {
         number: _to_load(known, listed.listing, request)
         for number, (known, listed) in enumerate(found)
-        if isinstance(listed, Listed)
+        if isinstance(listed, ListedPartition)
         and known.config.cleanup_compact
         and (any(map(lacks_txnindex, listed.listing.segments)) or _forgets(known, listed.listing))
     }
@@ -64,12 +64,12 @@ def with_rebuilt(
         known, listed = result[number]
         if isinstance(log, Failure):
             result[number] = known, log
-        elif isinstance(listed, Listed):
+        elif isinstance(listed, ListedPartition):
             result[number] = known, replace(listed, listing=_with_loaded(listed.listing, log))
     return result
 
 
-def _forgets(known: Known, listing: SegmentListing) -> bool:
+def _forgets(known: SelectedPartition, listing: SegmentListing) -> bool:
     """Return whether a broker forgets producers that snapshots on the disk have: it removes the
     snapshots of what it recovers, and reads the log from its start offset on.
     """
@@ -90,7 +90,7 @@ def are_known(state: PartitionState) -> bool:
 
 
 def _to_load(
-    known: Known, listing: SegmentListing, request: Request
+    known: SelectedPartition, listing: SegmentListing, request: Request
 ) -> tuple[LogToLoad, TopicConfig]:
     place, checkpoints = known.place, known.log_dir.checkpoints
     key = place.topic_partition

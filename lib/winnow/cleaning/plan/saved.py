@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from operator import attrgetter
 from typing import Any
 
-from winnow.cleaning.plan.prepared import LeftAlone, Prepared
+from winnow.cleaning.plan.partitions import Planned, SkippedPartition
 from winnow.cleaning.request import Request
 from winnow.clock import LATEST_MS
 from winnow.errors import CorruptLogError, UsageError, WinnowError
@@ -81,7 +81,7 @@ class SavedPlan:
     partitions: Mapping[str, Mapping[str, Any]]
     """By directory: what was found (`facts_of`) and decided (`decision_of`). Only compared."""
 
-    def check_files(self, prepared: Sequence[Prepared], request: Request) -> None:
+    def check_files(self, planned: Sequence[Planned], request: Request) -> None:
         """Raise WinnowError unless these are the log directories of the plan, and unchanged."""
         for one in self.log_dirs:
             if LogDirOf.read(request.storage, one.path) != one:
@@ -92,11 +92,11 @@ class SavedPlan:
                     where=f"{one.path}/{META_PROPERTIES}",
                     hint=_HINT,
                 )
-        check_facts({path: one["found"] for path, one in self.partitions.items()}, prepared)
+        check_facts({path: one["found"] for path, one in self.partitions.items()}, planned)
 
-    def check(self, prepared: Sequence[Prepared], request: Request) -> None:
+    def check(self, planned: Sequence[Planned], request: Request) -> None:
         """The same, and raise WinnowError unless every decision is that of the plan."""
-        self.check_files(prepared, request)
+        self.check_files(planned, request)
         version = request.settings.kafka.versions
         if version != self.kafka_version:
             raise WinnowError(
@@ -105,7 +105,7 @@ class SavedPlan:
                 found=version,
                 hint=_HINT,
             )
-        for item in prepared:
+        for item in planned:
             before = self.partitions[item.place.directory]["decided"]
             now = decision_of(item)
             if before != now:
@@ -122,10 +122,10 @@ def _other_decision(before: object, now: Plain) -> str:
     return f"another decision than in the plan: {now['reason']} ({now['rule']})"
 
 
-def found_and_decided(prepared: Iterable[Prepared]) -> dict[str, Plain]:
+def found_and_decided(planned: Iterable[Planned]) -> dict[str, Plain]:
     return {
         item.place.directory: {"found": facts_of(item), "decided": decision_of(item)}
-        for item in prepared
+        for item in planned
     }
 
 
@@ -210,7 +210,7 @@ def _log_dir(value: Value) -> LogDirOf:
     )
 
 
-def facts_of(item: Prepared) -> Plain | None:
+def facts_of(item: Planned) -> Plain | None:
     """Return all that decides about a partition, besides the settings, the clock and the bytes of
     its segments. Those are the same if the inode, the mtime and the ctime of the `.log` are. None:
     nothing is known of it.
@@ -234,9 +234,9 @@ def facts_of(item: Prepared) -> Plain | None:
     }
 
 
-def decision_of(item: Prepared) -> Plain:
+def decision_of(item: Planned) -> Plain:
     """Return what was decided about a partition, and the settings that led to it."""
-    if isinstance(item, LeftAlone):
+    if isinstance(item, SkippedPartition):
         return {"rule": item.reason.rule, "reason": item.reason.words, "error": item.error}
     plan, compaction, retention = item.plan, item.plan.compaction, item.plan.retention
     return {
@@ -260,19 +260,19 @@ def decision_of(item: Prepared) -> Plain:
     }
 
 
-def check_same(before: Sequence[Prepared], now: Sequence[Prepared]) -> None:
+def check_same(before: Sequence[Planned], now: Sequence[Planned]) -> None:
     """Raise WinnowError unless every partition is unchanged. Data that was not read before may
     differ.
     """
     check_facts({item.place.directory: facts_of(item) for item in before}, now)
 
 
-def check_facts(before: Mapping[str, Any], now: Sequence[Prepared]) -> None:
+def check_facts(before: Mapping[str, Any], now: Sequence[Planned]) -> None:
     """The same for `facts_of` by the partition's directory; None: unknown. Each of these may come
     from a file that anybody wrote: it is only compared.
     """
     found = {item.place.directory: facts_of(item) for item in now}
-    unread = {item.place.directory: item for item in now if isinstance(item, LeftAlone)}
+    unread = {item.place.directory: item for item in now if isinstance(item, SkippedPartition)}
     for directory, facts in before.items():
         if directory not in found:
             raise changed(directory, "it is not there any more")

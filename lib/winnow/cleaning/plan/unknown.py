@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from pyspark import SparkContext
 
-from winnow.cleaning.plan.prepared import UNREADABLE, Known, LeftAlone
+from winnow.cleaning.plan.partitions import UNREADABLE, SelectedPartition, SkippedPartition
 from winnow.cleaning.request import Request
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.listing import list_segments, resolve
@@ -18,7 +18,7 @@ from winnow.policy.plan import Reason
 from winnow.runtime.failure import Failure, failure
 from winnow.runtime.spread import spread
 from winnow.storage.places import Places
-from winnow.survey.place import Listed, Place
+from winnow.survey.place import ListedPartition, PartitionPlace
 from winnow.survey.survey import list_partitions
 from winnow.words import counted
 
@@ -27,10 +27,10 @@ _PER_TASK = 256
 
 def with_damage(
     sc: SparkContext,
-    prepared: Sequence[LeftAlone | Known],
+    planned: Sequence[SkippedPartition | SelectedPartition],
     log_dirs: Sequence[LogDir],
     request: Request,
-) -> list[LeftAlone | Known]:
+) -> list[SkippedPartition | SelectedPartition]:
     """Return the same partitions. Those with unknown settings are listed: they get their sizes, or
     what is wrong with their files.
 
@@ -38,8 +38,8 @@ def with_damage(
     """
     unknown = {
         number: item
-        for number, item in enumerate(prepared)
-        if isinstance(item, LeftAlone) and item.settings_unknown
+        for number, item in enumerate(planned)
+        if isinstance(item, SkippedPartition) and item.settings_unknown
     }
     clean = {n: item for n, item in unknown.items() if item.place.recovery_point is None}
     torn = {n: item for n, item in unknown.items() if n not in clean}
@@ -49,15 +49,15 @@ def with_damage(
         zip(torn, _look_below(sc, [i.place for i in torn.values()], request), strict=True)
     )
     by_path = {log_dir.path: log_dir for log_dir in log_dirs}
-    result = list(prepared)
+    result = list(planned)
     for number, item in unknown.items():
         result[number] = _judged(item, by_path[item.place.log_dir], found[number])
     return result
 
 
 def _look_below(
-    sc: SparkContext, places: Sequence[Place], request: Request
-) -> Sequence[Listed | Failure]:
+    sc: SparkContext, places: Sequence[PartitionPlace], request: Request
+) -> Sequence[ListedPartition | Failure]:
     """List what lies below the recovery point, and only sizes of the rest."""
     return spread(
         sc,
@@ -69,14 +69,16 @@ def _look_below(
     )
 
 
-def _list_below(place: Place) -> Listed:
+def _list_below(place: PartitionPlace) -> ListedPartition:
     listing = list_segments(Places(), place.directory, trusted_end=place.recovery_point)
     if listing.problems:
         raise listing.problems[0]
-    return Listed(listing, None)
+    return ListedPartition(listing, None)
 
 
-def _judged(item: LeftAlone, log_dir: LogDir, listed: Listed | Failure) -> LeftAlone:
+def _judged(
+    item: SkippedPartition, log_dir: LogDir, listed: ListedPartition | Failure
+) -> SkippedPartition:
     why = listed
     if not isinstance(why, Failure):
         if why.log_end_offset is None:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyspark import SparkContext
 
-from winnow.cleaning.plan.prepared import PartitionWork
+from winnow.cleaning.plan.partitions import PlannedPartition
 from winnow.cleaning.result import TOMBSTONE_AGES
 from winnow.cleaning.rewrite.cleaned import by_age
 from winnow.errors import errors_inside
@@ -43,7 +43,7 @@ _NOTHING: Sums = np.zeros((len(TOMBSTONE_AGES) + 4, 2), np.int64)
 
 
 def take_census(
-    sc: SparkContext, items: Sequence[PartitionWork], *, now: int, progress: Progress
+    sc: SparkContext, items: Sequence[PlannedPartition], *, now: int, progress: Progress
 ) -> tuple[Census, ...]:
     """Take the census of each of these partitions, sorted by name. `now`, in ms since the epoch,
     gives the age of tombstones.
@@ -98,7 +98,7 @@ def _sums(blocks: RecordBlocks, now: int) -> Sums:
     ).astype(np.int64)
 
 
-def _census(item: PartitionWork, found: Sequence[Sums | Failure]) -> Census:
+def _census(item: PlannedPartition, found: Sequence[Sums | Failure]) -> Census:
     whole = all_or_failure(found)
     sums = _NOTHING if isinstance(whole, Failure) else sum(whole, _NOTHING)
     *ages, keyless, come, to_come, none = (Amount(*row) for row in sums.tolist())

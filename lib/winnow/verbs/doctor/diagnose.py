@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 from pyspark import SparkContext
 
-from winnow.cleaning.plan.prepare import prepare
-from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork, Prepared, states_of
+from winnow.cleaning.plan.partitions import Planned, PlannedPartition, SkippedPartition, states_of
+from winnow.cleaning.plan.planning import plan_partitions
 from winnow.cleaning.predict import predict
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
@@ -53,7 +53,7 @@ from winnow.wire.inflate import inflate_parts
 from winnow.wire.records import scan_records
 from winnow.words import counted, duration
 
-_Sure: TypeAlias = tuple[PartitionWork, PartitionResult]
+_Sure: TypeAlias = tuple[PlannedPartition, PartitionResult]
 """A partition that can be worked on, and what `clean` would do."""
 
 _DAY_MS = 86_400_000
@@ -73,12 +73,12 @@ def diagnose(
 
     `deep`: also read all records.
     """
-    prepared = prepare(sc, log_dirs, request)
-    expected = predict(prepared, request, partial(estimate, sc, request=request)).partitions
+    planned = plan_partitions(sc, log_dirs, request)
+    expected = predict(planned, request, partial(estimate, sc, request=request)).partitions
     sure = [
         (item, result)
-        for item, result in zip(prepared, expected, strict=True)
-        if isinstance(item, PartitionWork)
+        for item, result in zip(planned, expected, strict=True)
+        if isinstance(item, PlannedPartition)
     ]
     request.progress.stage("measuring the read rate")
     compacted = [item for item, _ in sure if item.config.cleanup_compact]
@@ -86,11 +86,11 @@ def diagnose(
     # not been read.
     rate = _scan_rate([item for item in compacted if item.plan.compaction is not None] or compacted)
     rate_of_all = None if rate is None else rate * sc.defaultParallelism
-    left = left_behind(sc, [item.place.directory for item in prepared], progress=request.progress)
+    left = left_behind(sc, [item.place.directory for item in planned], progress=request.progress)
     usable = [log_dir for log_dir in log_dirs if not log_dir.in_doubt]
     space = disk_use(request.storage, [log_dir.path for log_dir in usable])
     read = sum(segment.log_bytes for item in compacted for segment in trusted(item.state))
-    results = [_with_bytes(*pair, request) for pair in zip(prepared, expected, strict=True)]
+    results = [_with_bytes(*pair, request) for pair in zip(planned, expected, strict=True)]
     found = Diagnosis(
         now=request.now,
         disks=tuple(_disk(log_dir, results, request) for log_dir in usable),
@@ -103,7 +103,7 @@ def diagnose(
             sorted(_held_back(sure), key=lambda h: (-h.held_bytes, h.topic, h.partition))
         ),
         # What is damaged comes first.
-        troubles=tuple(sorted(_troubles(prepared, sure), key=lambda one: one.error is None)),
+        troubles=tuple(sorted(_troubles(planned, sure), key=lambda one: one.error is None)),
         held=held_in((item for item, _ in sure), now=request.now),
         strangers=strangers_in(log_dirs),
         misplaced=tuple(map(_misplaced, misplaced_entries(log_dirs))),
@@ -121,7 +121,7 @@ def diagnose(
             log_dirs,
             request.settings,
             now=request.now,
-            known=states_of(prepared),
+            known=states_of(planned),
             wanted=request.wants,
             progress=request.progress,
         ),
@@ -173,9 +173,9 @@ def _held_back(sure: Iterable[_Sure]) -> Iterator[HeldBack]:
         )
 
 
-def _troubles(prepared: Iterable[Prepared], sure: Iterable[_Sure]) -> Iterator[Trouble]:
-    for item in prepared:
-        if isinstance(item, LeftAlone):
+def _troubles(planned: Iterable[Planned], sure: Iterable[_Sure]) -> Iterator[Trouble]:
+    for item in planned:
+        if isinstance(item, SkippedPartition):
             rule, words = item.reason.rule, item.reason.words
             yield Trouble(**item.place.named, rule=rule, reason=words, error=item.error)
     for work, result in sure:
@@ -264,7 +264,7 @@ def _gains(sure: Sequence[_Sure], rate: float | None) -> Iterator[Gain]:
         )
 
 
-def _with_bytes(item: Prepared, result: PartitionResult, request: Request) -> PartitionResult:
+def _with_bytes(item: Planned, result: PartitionResult, request: Request) -> PartitionResult:
     """Return the result, also with the log bytes of a partition that could not be read."""
     if item.state is not None:
         return result
@@ -336,7 +336,7 @@ def _dead_cleaner(found: Diagnosis) -> str | None:
     return None
 
 
-def _scan_rate(items: Sequence[PartitionWork]) -> float | None:
+def _scan_rate(items: Sequence[PlannedPartition]) -> float | None:
     """Return the log bytes that one core parses per second, decompression included.
 
     Measured on at most _SAMPLE_BYTES of the largest closed segment of these logs. None if there is

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from winnow.cleaning.plan.future import blocking_of
-from winnow.cleaning.plan.prepared import PartitionWork
+from winnow.cleaning.plan.partitions import PlannedPartition
 from winnow.policy.decide import decide
 from winnow.policy.retention import all_committed
 from winnow.verbs.doctor.values import FUTURE, HIGH_WATERMARK, PAST, Held
 
 
-def held_in(items: Iterable[PartitionWork], *, now: int) -> tuple[Held, ...]:
+def held_in(items: Iterable[PlannedPartition], *, now: int) -> tuple[Held, ...]:
     """Return what is held in these partitions, most bytes first."""
     found = [one for item in items for one in _held(item, now)]
     return tuple(sorted(found, key=lambda one: (-one.log_bytes, one.topic, one.partition)))
 
 
-def _held(item: PartitionWork, now: int) -> Iterator[Held]:
+def _held(item: PlannedPartition, now: int) -> Iterator[Held]:
     plan, named = item.plan, item.place.named
     if (lost := item.state.lost_high_watermark) is not None:
         free = decide(all_committed(item.state), item.config, now=now)

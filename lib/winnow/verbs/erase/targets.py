@@ -12,8 +12,8 @@ from typing import Any
 from pyspark import SparkContext
 
 from winnow.cleaning.plan.decide_listed import what_was_left
-from winnow.cleaning.plan.prepare import list_known, requested
-from winnow.cleaning.plan.prepared import Known, LeftAlone
+from winnow.cleaning.plan.partitions import SelectedPartition, SkippedPartition
+from winnow.cleaning.plan.planning import list_known, requested
 from winnow.cleaning.request import Request
 from winnow.cleaning.space import most_index_bytes, most_log_bytes
 from winnow.errors import FAILS_ONE_PARTITION, failure_of
@@ -26,7 +26,7 @@ from winnow.policy.sources import Settings
 from winnow.runtime.failure import Failure, failure
 from winnow.state import PartitionState
 from winnow.storage.contract import Storage
-from winnow.survey.place import Listed, Place
+from winnow.survey.place import ListedPartition, PartitionPlace
 from winnow.verbs.erase.segment import SegmentMatches, SegmentWork
 from winnow.verbs.erase.values import Amount, PartitionErasure
 from winnow.wire.internal_topics import INTERNAL_TOPICS
@@ -112,7 +112,7 @@ class Target:
                 matched += reached and found.matches.records > 0
             fields["segments_with_matches"] = matched
         return PartitionErasure(
-            **Place(state.log_dir, state.topic_partition).named,
+            **PartitionPlace(state.log_dir, state.topic_partition).named,
             segments=len(state.segments),
             bytes_before=state.log_bytes,
             **fields,
@@ -128,11 +128,13 @@ def find_targets(
     request = of_users(request)
     found = requested(log_dirs, request, resolve=Settings.resolve_for_any_policy)
     request.stop.check()
-    listed = iter(list_known(sc, [item for item in found if isinstance(item, Known)], request))
+    listed = iter(
+        list_known(sc, [item for item in found if isinstance(item, SelectedPartition)], request)
+    )
     targets: list[Target | PartitionErasure] = []
     for item in found:
         named = item.place.named
-        if isinstance(item, LeftAlone):
+        if isinstance(item, SkippedPartition):
             why = item.reason.words
             targets.append(PartitionErasure(**named, error=item.error, why_left_alone=why))
             continue
@@ -161,7 +163,9 @@ def of_users(request: Request) -> Request:
     )
 
 
-def _target(known: Known, listed: Listed | Failure, storage: Storage) -> Target | PartitionErasure:
+def _target(
+    known: SelectedPartition, listed: ListedPartition | Failure, storage: Storage
+) -> Target | PartitionErasure:
     place, topic = known.place, known.place.topic_partition.topic
     left = partial(PartitionErasure, **place.named)
     if isinstance(listed, Failure):

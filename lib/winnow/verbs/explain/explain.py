@@ -11,9 +11,9 @@ from pyspark import SparkContext
 
 from winnow.arguments import check_least, refused
 from winnow.cleaning.plan import outcomes as report
-from winnow.cleaning.plan.prepare import prepare
-from winnow.cleaning.plan.prepared import LeftAlone, PartitionWork
-from winnow.cleaning.plan.rounds import make_round
+from winnow.cleaning.plan.partitions import PlannedPartition, SkippedPartition
+from winnow.cleaning.plan.planning import plan_partitions
+from winnow.cleaning.plan.ready import make_ready
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
 from winnow.cleaning.rewrite.compaction import estimate
@@ -95,8 +95,8 @@ def explain_partition(
     """Explain the one partition that `log_dir.partitions` has, and the record at `offset`, or all
     with this key.
     """
-    (item,) = prepare(sc, [log_dir], request)
-    if isinstance(item, LeftAlone):
+    (item,) = plan_partitions(sc, [log_dir], request)
+    if isinstance(item, SkippedPartition):
         return _unchanged(item, report.left_alone(item), request, offset)
     try:
         for preview in (False, True):
@@ -122,7 +122,7 @@ def explain_partition(
 
 
 def survey_ground(
-    sc: SparkContext, item: PartitionWork, request: Request, *, preview: bool
+    sc: SparkContext, item: PlannedPartition, request: Request, *, preview: bool
 ) -> Ground:
     """Return the facts that decide the fates of the partition's records. Raises UnreadableError.
 
@@ -134,7 +134,7 @@ def survey_ground(
         deleted = {} if item.plan.retention is None else deleted_segments(state, config, now)
         untouched = rules.not_compacted(item, now, deleted=len(deleted))
         return Ground(state=state, now=now, untouched=untouched, deleted=deleted)
-    job = make_round(item, request).job
+    job = make_ready(item, request).job
     ground = Ground(
         state=state,
         now=now,
@@ -154,14 +154,14 @@ def survey_ground(
     return replace(ground, deleted=deleted_segments(after, config, now))
 
 
-def places(item: PartitionWork) -> list[Place]:
+def places(item: PlannedPartition) -> list[Place]:
     """Return each segment that can be searched, with the state that a search needs there."""
     before = item.transactions.carried if item.transactions else repeat(NOTHING_CARRIED)
     return list(zip(rules.trusted(item.state), before, strict=False))
 
 
 def _deleted_after(
-    item: PartitionWork, plan: CompactionPlan, request: Request
+    item: PlannedPartition, plan: CompactionPlan, request: Request
 ) -> dict[int, Fate] | None:
     """Return what retention deletes after the round. None if that depends on what the round keeps
     (S3.5).
@@ -185,7 +185,7 @@ class _Searcher:
     """Looks for records of a partition, and finds their fates."""
 
     sc: SparkContext
-    item: PartitionWork
+    item: PlannedPartition
     ground: Ground
     progress: Progress
 
@@ -250,7 +250,10 @@ def _outside(state: PartitionState, offset: int) -> RecordFate | None:
 
 
 def _unchanged(
-    item: LeftAlone | PartitionWork, result: PartitionResult, request: Request, offset: int | None
+    item: SkippedPartition | PlannedPartition,
+    result: PartitionResult,
+    request: Request,
+    offset: int | None,
 ) -> Explanation:
     records: tuple[RecordFate, ...] = ()
     if offset is not None:

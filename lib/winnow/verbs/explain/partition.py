@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from winnow.cleaning.plan.prepared import PartitionWork
+from winnow.cleaning.plan.partitions import PlannedPartition
 from winnow.policy.cleanable import CleanableRange, oldest_first_batch
 from winnow.policy.fate import Fact, Fate, Verdict
 from winnow.policy.plan import CompactionPlan
@@ -37,7 +37,7 @@ def state_facts(state: PartitionState) -> tuple[Fact, ...]:
     )
 
 
-def compaction_facts(item: PartitionWork) -> tuple[Fact, ...]:
+def compaction_facts(item: PlannedPartition) -> tuple[Fact, ...]:
     config, plan, found = item.config, item.plan.compaction, item.plan.cleanable
     if found is None:
         return ()
@@ -59,7 +59,7 @@ def compaction_facts(item: PartitionWork) -> tuple[Fact, ...]:
     )
 
 
-def retention_facts(item: PartitionWork, *, previewed: bool) -> tuple[Fact, ...]:
+def retention_facts(item: PlannedPartition, *, previewed: bool) -> tuple[Fact, ...]:
     """Return the facts about retention.
 
     `previewed`: what it deletes does not depend on what a compaction keeps (S3.5).
@@ -75,7 +75,7 @@ def retention_facts(item: PartitionWork, *, previewed: bool) -> tuple[Fact, ...]
     )
 
 
-def not_compacted(item: PartitionWork, now: int, *, deleted: int) -> Fate:
+def not_compacted(item: PlannedPartition, now: int, *, deleted: int) -> Fate:
     """Explain why records are kept that neither a round nor retention reaches. `deleted` is the
     number of segments that retention deletes.
     """

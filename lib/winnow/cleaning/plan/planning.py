@@ -9,12 +9,12 @@ from functools import cache, partial
 from pyspark import SparkContext
 
 from winnow.cleaning.plan.decide_listed import decide_listed, to_walk, with_walks
-from winnow.cleaning.plan.prepared import (
+from winnow.cleaning.plan.partitions import (
     UNREADABLE,
-    Known,
-    LeftAlone,
-    PartitionWork,
-    Prepared,
+    Planned,
+    PlannedPartition,
+    SelectedPartition,
+    SkippedPartition,
     known_or_left_alone,
     place_of,
     why_unwritable,
@@ -36,7 +36,7 @@ from winnow.runtime.failure import Failure, failure
 from winnow.scan.prefetch import Expected, prefetch_of, requests_of
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
-from winnow.survey.place import Listed
+from winnow.survey.place import ListedPartition
 from winnow.survey.survey import list_partitions
 
 _READ_AHEAD = 500
@@ -44,26 +44,30 @@ _READ_AHEAD = 500
 """
 
 
-def prepare(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> list[Prepared]:
+def plan_partitions(
+    sc: SparkContext, log_dirs: Sequence[LogDir], request: Request
+) -> list[Planned]:
     """Return a plan, or the reason for skipping, of every requested partition, in the order of the
     log directories.
     """
-    return walk(sc, decide_without_walk(sc, log_dirs, request), request)
+    return read_headers(sc, list_and_plan(sc, log_dirs, request), request)
 
 
-def decide_without_walk(
-    sc: SparkContext, log_dirs: Sequence[LogDir], request: Request
-) -> list[Prepared]:
-    """Do as `prepare`, without reading any log but what a crash requires."""
-    prepared = with_damage(sc, requested(log_dirs, request), log_dirs, request)
+def list_and_plan(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> list[Planned]:
+    """Do as `plan_partitions`, without reading any log but what a crash requires."""
+    planned = with_damage(sc, requested(log_dirs, request), log_dirs, request)
     if request.touch:
-        prepared = _with_gathered_entries(prepared, log_dirs, request)
+        planned = _with_gathered_entries(planned, log_dirs, request)
     request.stop.check()
-    listed = iter(list_known(sc, [item for item in prepared if isinstance(item, Known)], request))
-    request.progress.stage("deciding", total_tasks=len(prepared))
+    listed = iter(
+        list_known(sc, [item for item in planned if isinstance(item, SelectedPartition)], request)
+    )
+    request.progress.stage("deciding", total_tasks=len(planned))
     decided = []
-    for item in prepared:
-        decided.append(decide_listed(*next(listed), request) if isinstance(item, Known) else item)
+    for item in planned:
+        decided.append(
+            decide_listed(*next(listed), request) if isinstance(item, SelectedPartition) else item
+        )
         request.progress.advance(1)
     return decided
 
@@ -73,9 +77,9 @@ def requested(
     request: Request,
     *,
     resolve: Callable[..., TopicConfig | Unknown] = Settings.resolve,
-) -> list[LeftAlone | Known]:
+) -> list[SkippedPartition | SelectedPartition]:
     """Return every requested partition with its settings, or why it is skipped."""
-    found: list[LeftAlone | Known] = []
+    found: list[SkippedPartition | SelectedPartition] = []
     for log_dir in log_dirs:
         config_of = cache(partial(resolve, request.settings, node_id=log_dir.meta.node_id))
         places = [
@@ -95,16 +99,18 @@ def requested(
 
 
 def _with_gathered_entries(
-    prepared: Sequence[LeftAlone | Known], log_dirs: Sequence[LogDir], request: Request
-) -> list[LeftAlone | Known]:
+    planned: Sequence[SkippedPartition | SelectedPartition],
+    log_dirs: Sequence[LogDir],
+    request: Request,
+) -> list[SkippedPartition | SelectedPartition]:
     """Move cleaner entries to their partition's log directory, before anything else is written."""
     misplaced = {
         (entry.home, entry.topic_partition): entry for entry in misplaced_entries(log_dirs)
     }
-    result = list(prepared)
-    for number, item in enumerate(prepared):
+    result = list(planned)
+    for number, item in enumerate(planned):
         entry = misplaced.get((item.place.log_dir, item.place.topic_partition))
-        if entry is None or not isinstance(item, Known):
+        if entry is None or not isinstance(item, SelectedPartition):
             continue
         try:
             gather_entry(
@@ -118,8 +124,8 @@ def _with_gathered_entries(
 
 
 def decide_again(
-    sc: SparkContext, items: Sequence[PartitionWork], request: Request
-) -> list[Prepared]:
+    sc: SparkContext, items: Sequence[PlannedPartition], request: Request
+) -> list[Planned]:
     """Plan again, without a walk, for partitions that this run changed, with the same settings and
     checkpoints.
     """
@@ -127,16 +133,16 @@ def decide_again(
 
 
 def list_known(
-    sc: SparkContext, known: Sequence[Known], request: Request
-) -> list[tuple[Known, Listed | Failure]]:
+    sc: SparkContext, known: Sequence[SelectedPartition], request: Request
+) -> list[tuple[SelectedPartition, ListedPartition | Failure]]:
     """List the partitions. If the run may change them, first recover what a crash interrupted."""
     first = list_partitions(sc, [item.place for item in known], request.progress)
     found = with_rebuilt(sc, list(zip(known, first, strict=True)), request)
     if not request.touch:
         return found
-    again: dict[int, Known] = {}
+    again: dict[int, SelectedPartition] = {}
     for number, (item, listed) in enumerate(found):
-        if isinstance(listed, Listed) and listed.listing.leftovers:
+        if isinstance(listed, ListedPartition) and listed.listing.leftovers:
             request.stop.check()
             unwritable = why_unwritable(item.place)
             if unwritable is not None:
@@ -155,7 +161,7 @@ def list_known(
     return found
 
 
-def _put_right(item: Known, request: Request) -> Known:
+def _put_right(item: SelectedPartition, request: Request) -> SelectedPartition:
     """Recover one partition. Finish its interrupted round only if this run would compact it too."""
     place, config = item.place, item.config
     finish = config.cleanup_compact and config.log_cleaner_enable and request.only != "retention"
@@ -176,7 +182,7 @@ def _put_right(item: Known, request: Request) -> Known:
     return replace(item.cleaned_to(done.finished.end_offset), finished=done.finished)
 
 
-def walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> list[Prepared]:
+def read_headers(sc: SparkContext, decided: Sequence[Planned], request: Request) -> list[Planned]:
     """Return the same partitions, with the walks of those whose plan needs one."""
     known = {
         item.state.directory: segments
@@ -188,7 +194,7 @@ def walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> lis
     again = {
         number: before
         for number, (before, item) in enumerate(zip(decided, result, strict=True))
-        if isinstance(item, PartitionWork)
+        if isinstance(item, PlannedPartition)
         and item.state.directory in known
         and not _still_fits(item, known[item.state.directory])
     }
@@ -200,16 +206,16 @@ def walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> lis
 
 def _walk_with(
     sc: SparkContext,
-    decided: Sequence[Prepared],
+    decided: Sequence[Planned],
     known: Mapping[str, KnownSegments],
     request: Request,
-) -> list[Prepared]:
+) -> list[Planned]:
     how = partial(walk_partitions, sc, progress=request.progress)
     if request.spool is None:
         return with_walks(decided, request, how)
     expected = {}
     for item in decided:
-        if not isinstance(item, PartitionWork) or item.plan.compaction is None:
+        if not isinstance(item, PlannedPartition) or item.plan.compaction is None:
             continue
         plan, directory = item.plan.compaction, item.state.directory
         unread = known[directory].segments if directory in known else {}
@@ -227,7 +233,7 @@ def _walk_with(
     return with_walks(decided, request, how)
 
 
-def _known_of(item: PartitionWork, request: Request) -> KnownSegments | None:
+def _known_of(item: PlannedPartition, request: Request) -> KnownSegments | None:
     """Return the segments that need not be read if no dirty record has one of their keys, if any.
 
     Such a segment lies in the clean range and above the log start offset. It is alone in its group.
@@ -264,7 +270,7 @@ def _alone(plan: CompactionPlan) -> set[int]:
     return {group[0].base_offset for group in plan.groups if len(group) == 1}
 
 
-def _still_fits(item: PartitionWork, known: KnownSegments) -> bool:
+def _still_fits(item: PlannedPartition, known: KnownSegments) -> bool:
     """Return whether the unread segments may stay unread under the plan with transactions."""
     plan = item.plan.compaction
     unread = {walk.base_offset for walk in item.walks or () if walk.stays is not None}

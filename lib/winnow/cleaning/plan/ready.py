@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from winnow.cleaning.plan.prepared import PartitionWork
+from winnow.cleaning.plan.partitions import PlannedPartition
 from winnow.cleaning.request import Request
-from winnow.cleaning.rewrite.cleaned import CleanedGroup
 from winnow.cleaning.space import most_index_bytes, most_log_bytes
+from winnow.cleaning.staged import StagedPartition
 from winnow.cleaning.summaries.store import place_for, read_list
 from winnow.java_long import clamped
 from winnow.logdir.commit.journal import Journal, JournalGroup, Rest
@@ -25,27 +25,17 @@ from winnow.survey.transactions import Transactions
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
-    """A partition that is ready to be compacted."""
+class ReadyPartition:
+    """A partition that is ready to be staged."""
 
-    item: PartitionWork
+    item: PlannedPartition
     job: PartitionJob
-    journal: Journal
-    """Its groups: those already in place, then those of the job."""
-    begun: bool
-    """Whether the journal is on the disk, in its staging directory."""
-    done: tuple[CleanedGroup, ...] = ()
-    """The groups of its waves so far."""
-    commits_ms: int = 0
-    """The time that their commits have taken."""
-
-    @property
-    def duration_ms(self) -> int:
-        """The time spent on rewriting and committing these."""
-        return self.commits_ms + sum(group.duration_ms for group in self.done)
+    """All groups of this run."""
+    staged: StagedPartition
+    """What is in place so far. Nothing is staged."""
 
 
-def make_round(item: PartitionWork, request: Request) -> Round:
+def make_ready(item: PlannedPartition, request: Request) -> ReadyPartition:
     """Return the round for a partition whose batch headers have all been walked."""
     state, config, transactions = item.state, item.config, item.transactions
     plan = item.plan.compaction
@@ -108,11 +98,20 @@ def make_round(item: PartitionWork, request: Request) -> Round:
         and read_list(place).has_unique_keys(state, plan.first_dirty_offset),
         least_summed_up=request.least_summed_up,
     )
-    return Round(item, job.part(0, len(job.groups)), journal, begun=item.goes_on is not None)
+    staged = StagedPartition(
+        directory=job.directory,
+        staging=job.staging,
+        journal=journal,
+        begun=item.goes_on is not None,
+        total_groups=len(job.groups),
+        summaries=job.summaries,
+        unique_keys=job.unique_keys,
+    )
+    return ReadyPartition(item, job.part(0, len(job.groups)), staged)
 
 
 def _new_journal(
-    item: PartitionWork, plan: CompactionPlan, transactions: Transactions, request: Request
+    item: PlannedPartition, plan: CompactionPlan, transactions: Transactions, request: Request
 ) -> Journal:
     state, rules = item.state, item.config.rules
     number = {segment.base_offset: at for at, segment in enumerate(state.segments)}

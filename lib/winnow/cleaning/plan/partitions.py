@@ -31,7 +31,7 @@ from winnow.state import PartitionState, TopicPartition
 from winnow.storage.guarded import link_target
 from winnow.storage.permissions import why_not_replaceable
 from winnow.storage.urls import is_remote
-from winnow.survey.place import Listed, Place
+from winnow.survey.place import ListedPartition, PartitionPlace
 from winnow.survey.transactions import Snapshot, Transactions
 from winnow.survey.walk import SegmentWalk
 from winnow.words import counted, size
@@ -58,10 +58,10 @@ _LINK = (
 
 
 @dataclass(frozen=True, slots=True)
-class LeftAlone:
+class SkippedPartition:
     """A partition that the run skips, and why. `error`: what is wrong with it, if anything."""
 
-    place: Place
+    place: PartitionPlace
     policy: str | None
     reason: Reason
     error: str | None = None
@@ -71,10 +71,10 @@ class LeftAlone:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class SelectedPartition:
     """A partition with known settings that may be read."""
 
-    place: Place
+    place: PartitionPlace
     log_dir: LogDir
     config: TopicConfig
     finished: Journal | None = None
@@ -90,8 +90,8 @@ class Known:
 
     def left_alone(
         self, reason: Reason, *, error: str | None = None, state: PartitionState | None = None
-    ) -> LeftAlone:
-        return LeftAlone(self.place, self.policy, reason, error=error, state=state)
+    ) -> SkippedPartition:
+        return SkippedPartition(self.place, self.policy, reason, error=error, state=state)
 
     def cleaned_to(self, offset: int) -> Self:
         """Return the same with this cleaner checkpoint."""
@@ -100,7 +100,7 @@ class Known:
         checkpoints = replace(checkpoints, cleaner=cleaner)
         return replace(self, log_dir=replace(self.log_dir, checkpoints=checkpoints))
 
-    def state_of(self, listed: Listed, log_end_offset: int) -> PartitionState:
+    def state_of(self, listed: ListedPartition, log_end_offset: int) -> PartitionState:
         """Return the state of the partition, with the checkpoints from the start of the run."""
         return resolve(
             listed.listing,
@@ -114,7 +114,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionWork(Known):
+class PlannedPartition(SelectedPartition):
     """A partition with a plan. If the plan compacts it, also the results of the walk."""
 
     state: PartitionState
@@ -141,18 +141,18 @@ class PartitionWork(Known):
         return plan, why.words
 
 
-Prepared = LeftAlone | PartitionWork
+Planned = SkippedPartition | PlannedPartition
 
 
-def states_of(prepared: Iterable[Prepared]) -> dict[str, PartitionState]:
+def states_of(planned: Iterable[Planned]) -> dict[str, PartitionState]:
     """Return the states of the partitions without a problem, by directory."""
     return {
-        item.state.directory: item.state for item in prepared if isinstance(item, PartitionWork)
+        item.state.directory: item.state for item in planned if isinstance(item, PlannedPartition)
     }
 
 
-def place_of(log_dir: LogDir, topic_partition: TopicPartition, request: Request) -> Place:
-    place = Place(log_dir.path, topic_partition)
+def place_of(log_dir: LogDir, topic_partition: TopicPartition, request: Request) -> PartitionPlace:
+    place = PartitionPlace(log_dir.path, topic_partition)
     if log_dir.clean_shutdown:
         return place
     checkpoints = log_dir.checkpoints
@@ -164,25 +164,25 @@ def place_of(log_dir: LogDir, topic_partition: TopicPartition, request: Request)
 
 
 def known_or_left_alone(
-    place: Place, log_dir: LogDir, config: TopicConfig | Unknown, request: Request
-) -> LeftAlone | Known:
+    place: PartitionPlace, log_dir: LogDir, config: TopicConfig | Unknown, request: Request
+) -> SkippedPartition | SelectedPartition:
     policy = None if isinstance(config, Unknown) else config.cleanup_policy
     left = _why_left_alone(place, log_dir, request)
     if left is not None:
-        return LeftAlone(place, policy, *left)
+        return SkippedPartition(place, policy, *left)
     if isinstance(config, Unknown):
         reason = Reason("S9.2", config.reason)
-        return LeftAlone(place, None, reason, settings_unknown=True)
+        return SkippedPartition(place, None, reason, settings_unknown=True)
     place = replace(
         place,
         index_interval_bytes=config.index_interval_bytes,
         one_byte_versions=config.rules.one_byte_versions,
     )
-    return Known(place, log_dir, config)
+    return SelectedPartition(place, log_dir, config)
 
 
 def _why_left_alone(
-    place: Place, log_dir: LogDir, request: Request
+    place: PartitionPlace, log_dir: LogDir, request: Request
 ) -> tuple[Reason, str | None] | None:
     """Return why the partition is skipped whatever its settings are, and what is wrong with it, if
     anything. None if it may be read.
@@ -200,7 +200,7 @@ def _why_left_alone(
     return None if foreign is None else (foreign, None)
 
 
-def _where(place: Place, log_dir: LogDir, request: Request) -> str:
+def _where(place: PartitionPlace, log_dir: LogDir, request: Request) -> str:
     at, metadata = place.topic_partition, request.settings.metadata
     assigned = (
         None
@@ -210,7 +210,7 @@ def _where(place: Place, log_dir: LogDir, request: Request) -> str:
     return words_of(request.storage, log_dir.duplicates[at], assigned)
 
 
-def _why_foreign(place: Place, log_dir: LogDir, request: Request) -> Reason | None:
+def _why_foreign(place: PartitionPlace, log_dir: LogDir, request: Request) -> Reason | None:
     """Return why the directory is skipped: it is a link, or by the metadata log it does not belong
     to the topic, or not to this broker (S9.3). None if neither is the case.
     """
@@ -228,7 +228,7 @@ def _why_foreign(place: Place, log_dir: LogDir, request: Request) -> Reason | No
     return None if why is None else Reason("S9.3", why)
 
 
-def why_unwritable(place: Place, bases: Iterable[int] = ()) -> Reason | None:
+def why_unwritable(place: PartitionPlace, bases: Iterable[int] = ()) -> Reason | None:
     """Return why this process could not finish a commit of the partition, or None (S8.5).
 
     Everything that a commit replaces is checked before the first rename: the segments at `bases`,
