@@ -1,6 +1,6 @@
-"""`plan` and `clean`: the pipeline, in the order of the work.
+"""`plan` and `clean`: list, plan, stage, commit. `clean` is the algorithm, `run` starts it, and
+`result` is what it returns.
 
-survey -> plan -> scan -> rewrite -> commit; `run` starts it, `result` is what it returns. `survey`
-and `scan` are rooms of their own, below. Imports run from the last stage to the first. `logdir`
-knows how files are locked, renamed and synced.
+Imports run from the last stage to the first. `survey` and `scan`, below, read; `logdir` knows how
+files are locked, renamed and synced.
 """
