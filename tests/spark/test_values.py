@@ -94,7 +94,7 @@ def test_what_if_does_not_read_known_files_again(
     def read(*_: object, **__: object) -> None:
         pytest.fail("files are read")
 
-    for name in ("walk_partitions", "weigh", "locked"):
+    for name in ("walk_partitions", "estimate", "locked"):
         monkeypatch.setattr(facts_module, name, read)
     ratios = [plan.what_if(min_cleanable_dirty_ratio=ratio / 100) for ratio in range(101)]
     assert len({tuple(p.actions for p in ratio.partitions) for ratio in ratios}) > 1

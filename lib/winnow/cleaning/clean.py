@@ -6,7 +6,7 @@
       -> stage: scan, resolve, rewrite and verify, in one Spark job (`stage`)
       -> commit: journal, swap, cleaner checkpoint, retention (`commit`)
 
-The partitions were listed before (`plan.prepare`). Only the driver changes a log. A partition that
+The partitions were listed before (`plan.planning`). Only the driver changes a log. A partition that
 fails never stops the others.
 """
 

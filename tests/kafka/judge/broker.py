@@ -145,7 +145,7 @@ class Broker:
 
     @property
     def complaints(self) -> list[str]:
-        """The lines of `log` at WARN and above, without what a quick start or a busy machine says of itself."""
+        """The lines of `log` at WARN and above, but those of a quick start or a busy machine."""
         return [
             line
             for line in TOO_SLOW.sub("", TOO_EARLY.sub("", self.log)).splitlines()
