@@ -136,6 +136,19 @@ def failure_of(error: Exception) -> str:
     )
 
 
+@contextmanager
+def optional(work: str) -> Iterator[None]:
+    """Go on without `work`, which only saves time, if the block fails. What is wrong is reported
+    elsewhere. But an unexpected error is a bug: it is logged with its traceback.
+    """
+    try:
+        yield
+    except (WinnowError, OSError) as error:
+        _log.debug("%s is left out: %s", work, error)
+    except FAILS_ONE_PARTITION:
+        _log.exception("an unexpected error in %s, which is left out", work)
+
+
 class UsageError(WinnowError):
     """The command or its settings are invalid. Nothing was read."""
 

@@ -11,6 +11,7 @@ from winnow.errors import (
     UsageError,
     VerificationError,
     WinnowError,
+    optional,
 )
 
 KINDS = (
@@ -85,3 +86,16 @@ def test_a_part_of_an_error_has_an_end(part: str) -> None:
 def test_a_cut_leaves_no_part_of_a_password(length: int) -> None:
     text = "x" * length + " https://me:secret@host/" + "z" * 20_000
     assert "secr" not in str(WinnowError("x", found=text))
+
+
+@pytest.mark.parametrize(
+    ("error", "logged"),
+    [(CorruptLogError("damage"), []), (OSError(5, "no"), []), (KeyError("a bug"), ["ERROR"])],
+)
+def test_optional_work_is_left_out_and_a_bug_in_it_is_not_silent(
+    error: Exception, logged: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with optional("some work"):
+        raise error
+    assert [record.levelname for record in caplog.records] == logged
+    assert all(record.exc_info for record in caplog.records)

@@ -5,7 +5,6 @@ nothing in a log directory.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -22,7 +21,7 @@ from winnow.cleaning.rewrite.compaction import estimate
 from winnow.cleaning.summaries.search import walk_partitions
 from winnow.cleaning.summaries.store import place_for, read_list, record, with_summaries
 from winnow.clock import now_ms
-from winnow.errors import FAILS_ONE_PARTITION
+from winnow.errors import optional
 from winnow.logdir.lock import locked
 from winnow.policy.plan import CompactionPlan
 from winnow.policy.sources import Settings
@@ -75,7 +74,7 @@ def learn_segments(
         jobs = []
         for before, walked in zip(items, with_walks(items, request, walk), strict=True):
             if isinstance(walked, PlannedPartition):
-                with suppress(FAILS_ONE_PARTITION):
+                with optional("learning the keys of a partition"):
                     round_ = make_ready(replace(walked, plan=before.plan), request)
                     jobs.append((before.state, round_.job))
         estimated = estimate(sc, [job for _, job in jobs], request)

@@ -7,7 +7,6 @@ prefetched (docs/decisions/0034).
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from winnow.errors import FAILS_ONE_PARTITION
+from winnow.errors import optional
 from winnow.logdir.names import LOG, segment_file
 from winnow.runtime.packing import TASKS_PER_CORE, packed
 from winnow.runtime.spool import StoredKeys, StoredPart, joined, written
@@ -33,7 +32,6 @@ Keys: TypeAlias = "np.ndarray[Any, np.dtype[np.uint64]]"
 Hashes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint64]]"
 """uint64[n, 2], as `RecordColumns.hash`."""
 
-_log = logging.getLogger(__name__)
 
 _UNEVEN = 1.25
 """Longest time of a walk of whole segments, relative to one that all cores share evenly."""
@@ -157,11 +155,9 @@ class KeyKeeper:
         named = None if holders is None else HoldingsCounter(self.buf, holders.topic)
         keys = None
         if self._scans and split.plain:
-            try:
+            with optional("reading keys with the headers"):
                 load(self.buf, split.start, split.end)
                 keys = _stored(self.buf, rows, split, self.prefetch, named)
-            except FAILS_ONE_PARTITION as error:
-                _log.debug("keys are not prefetched: %s", error)
             self._scans = keys is not None
         self._kept.append(keys)
         if holders is not None and named is not None:

@@ -6,13 +6,12 @@ for partitions to compact, read every batch header, and the keys where that save
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 from pyspark import SparkContext
 
-from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, LostSegmentError
+from winnow.errors import CorruptLogError, LostSegmentError, optional
 from winnow.logdir.fast_listing import list_sound
 from winnow.logdir.listing import SegmentListing, list_segments
 from winnow.logdir.names import DELETED, INDEX, KEEPING_SUFFIX, LOG, STAGING_PREFIX, segment_file
@@ -66,7 +65,7 @@ def _list_here(place: PartitionPlace) -> ListedPartition | None:
     """List a small partition in this process. None if anything about it is unusual."""
     if place.trusted_end is not None or place.recovery_point is not None:
         return None
-    with suppress(FAILS_ONE_PARTITION):  # a task finds out what is wrong
+    with optional(f"listing {place.topic_partition} in the driver"):
         listing = list_sound(place.directory, most_bytes=_SMALL_BYTES)
         if listing is not None and listing.segments[-1].log_bytes <= _SMALL_ACTIVE_BYTES:
             return ListedPartition(listing, _log_end(place, listing.segments[-1]))

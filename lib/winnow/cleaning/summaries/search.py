@@ -22,7 +22,7 @@ from pyspark import SparkContext
 
 from winnow.cleaning.summaries.store import read_keys
 from winnow.cleaning.summaries.truncated import seemingly_in, share_seemingly_in, size_of
-from winnow.errors import FAILS_ONE_PARTITION
+from winnow.errors import optional
 from winnow.runtime.failure import Failure
 from winnow.runtime.packing import ITEM_BYTES
 from winnow.runtime.progress import Progress
@@ -243,10 +243,10 @@ def _settle(
     for one, found in walked.items():
         by_number[one[0]] += [split.keys for split in found.splits if split.keys is not None]
     for number in by_number.keys() - vain:
-        try:
-            if not _add(searches[number], by_number[number]):
-                vain.add(number)
-        except FAILS_ONE_PARTITION:
+        added = False
+        with optional("looking for known keys"):
+            added = _add(searches[number], by_number[number])
+        if not added:
             vain.add(number)
     return vain
 

@@ -17,7 +17,7 @@ from winnow.cleaning.predict import predict
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
 from winnow.cleaning.rewrite.compaction import estimate
-from winnow.errors import FAILS_ONE_PARTITION, NoSpaceError
+from winnow.errors import FAILS_ONE_PARTITION, NoSpaceError, optional
 from winnow.logdir.batches import first_headers
 from winnow.logdir.cleaner_entries import Misplaced, misplaced_entries
 from winnow.logdir.files import log_bytes_in
@@ -347,13 +347,13 @@ def _scan_rate(items: Sequence[PlannedPartition]) -> float | None:
         return None
     segment, item = max(found, key=lambda one: one[0].log_bytes)
     state, limit = item.state, item.config.max_decompressed_message_bytes
-    try:
+    done, seconds = 0, _LEAST_SECONDS
+    with optional("measuring the speed"):  # a run reports what is wrong with this partition
         _parse(state, segment, 2**20, limit)  # loads the compiled kernels before the clock starts
         began = time.perf_counter()
         done = _parse(state, segment, _SAMPLE_BYTES, limit)
-    except FAILS_ONE_PARTITION:  # a run reports what is wrong with this partition
-        return None
-    return done / max(time.perf_counter() - began, _LEAST_SECONDS) if done else None
+        seconds = max(time.perf_counter() - began, _LEAST_SECONDS)
+    return done / seconds if done else None
 
 
 def _parse(state: PartitionState, segment: Segment, most: int, limit: int) -> int:
