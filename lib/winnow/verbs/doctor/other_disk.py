@@ -23,17 +23,19 @@ def other_disk(storage: Storage, log_dirs: Sequence[str]) -> str | None:
     """
     own = [storage.volume(path) for path in log_dirs]
     needed = sum(volume.total_bytes for volume in {volume.key: volume for volume in own}.values())
+    others = {volume.key for volume in own}
     found = []
     for place in (*_USUAL, *_mounts()):
         path = f"{place.rstrip('/')}/{_NAME}"
         try:
             volume = storage.volume(place)
-            if volume.read_only or volume.key in {one.key for one in own} or storage.exists(path):
+            if volume.read_only or volume.key in others or storage.exists(path):
                 continue
         except FAILS_ONE_PARTITION:
             continue
         if volume.free_bytes > needed and os.access(place, os.W_OK | os.X_OK):
             found.append((volume.free_bytes, path))
+            others.add(volume.key)  # the first place of each disk, whatever others write meanwhile
     return max(found, key=lambda one: one[0], default=(0, None))[1]
 
 
