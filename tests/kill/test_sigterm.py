@@ -14,7 +14,7 @@ import pytest
 
 from tests.kill import log
 from tests.kill.kills import wait_for
-from tests.kill.processes import STANDBY, Run
+from tests.kill.processes import DAEMON, STANDBY, Run
 from tests.spark.runs import stray_files
 
 
@@ -93,3 +93,30 @@ def test_spark_stops_only_after_the_job(scratch: Path) -> None:
         run.wait_until_gone()
     assert workers
     assert "it got SIGTERM" in (scratch / "output").read_text()
+
+
+@pytest.mark.parametrize(("verb", "forked_by"), [("recover", DAEMON), ("verify", STANDBY)])
+def test_verb_that_has_nothing_to_finish_ends_in_one_sentence(
+    scratch: Path, verb: str, forked_by: str
+) -> None:
+    """`recover` starts its JVM itself, spark-submit starts the one of `verify`. A service manager
+    sends the signal to all processes at once.
+    """
+    log_dir = scratch / "log-dir"
+    (log_dir / ".kafka_cleanshutdown").unlink()
+    with (scratch / "output").open("wb") as output:
+        run = Run([verb, str(log_dir)], output=output)
+        while not (at_work := [one for one in run.workers() if forked_by in one.command]):
+            assert not run.ended, (scratch / "output").read_text()
+            time.sleep(0.01)
+        for worker in at_work:
+            os.kill(worker.pid, signal.SIGSTOP)  # or all may be done when the signal comes
+        time.sleep(4 if verb == "recover" else 0.3)  # its JVM starts after the worker
+        os.killpg(run.pid, signal.SIGTERM)
+        for worker in at_work:
+            os.kill(worker.pid, signal.SIGCONT)
+        assert run.wait(timeout_seconds=60) == 128 + signal.SIGTERM
+        run.wait_until_gone()
+    told = (scratch / "output").read_text().splitlines()
+    assert told[-1] == "winnow: ended by SIGTERM"
+    assert all(re.match("winnow: (starting|setting up|ready|[0-9])", line) for line in told[:-1])

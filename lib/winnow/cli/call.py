@@ -16,7 +16,7 @@ from winnow.cli.out import Line, complain, errors, tell_errors, tell_json, tell_
 from winnow.cli.outlets import Outlets
 from winnow.cli.profile import profiling_verb, table
 from winnow.cli.session import end_of_jvm, started_spark
-from winnow.cli.signals import Ended, Signals
+from winnow.cli.signals import Ended, Signals, interrupt_behind
 from winnow.cli.text.json_output import failure_to_json
 from winnow.cli.text.progress import progress_on_stderr
 from winnow.clock import now_ms
@@ -106,12 +106,11 @@ def ended(verb: Callable[..., int], request: CommandLine, *own: Any) -> int:  # 
     with call.until_told:
         try:
             return verb(call, *own)
-        except Ended as error:
-            message, code = str(error), error.exit_code
-        except KeyboardInterrupt:
-            message, code = "interrupted", INTERRUPTED
+        except KeyboardInterrupt as error:
+            message, code = _interrupted(error)
         except Exception as error:  # noqa: BLE001 - every error must be reported and have an exit code
-            message, code = _understood(error)
+            interrupt = interrupt_behind(error)
+            message, code = _understood(error) if interrupt is None else _interrupted(interrupt)
             if not message:
                 message = f"unexpected {type(error).__name__}: {error}".partition("\n")[0]
                 errors().write(traceback.format_exc())
@@ -123,6 +122,12 @@ def ended(verb: Callable[..., int], request: CommandLine, *own: Any) -> int:  # 
             with suppress(WinnowError):  # the message is on stderr
                 tell_json(failure_to_json(message, now=call.now, exit_code=code))
         return code
+
+
+def _interrupted(interrupt: KeyboardInterrupt) -> tuple[str, int]:
+    if isinstance(interrupt, Ended):
+        return str(interrupt), interrupt.exit_code
+    return "interrupted", INTERRUPTED
 
 
 def _understood(error: Exception) -> tuple[str, int]:

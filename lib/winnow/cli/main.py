@@ -18,7 +18,7 @@ from typer.main import get_command
 from winnow.cli.app import app
 from winnow.cli.call import INTERRUPTED
 from winnow.cli.out import complain, errors, guard_streams, tell_json
-from winnow.cli.signals import Ended, end_by_signals
+from winnow.cli.signals import Ended, end_by_signals, interrupt_behind
 from winnow.cli.streams import own_streams
 from winnow.cli.text.json_output import failure_to_json
 from winnow.errors import WinnowError
@@ -58,15 +58,17 @@ class _InOneLine(logging.Formatter):
 def log_in_lines() -> None:
     """Print warnings of this process on stderr, each on one line before its traceback."""
     root, handler = logging.getLogger(), logging.lastResort
-    root.addFilter(_is_no_interrupt)
     if handler is not None:
+        handler.addFilter(_is_no_interrupt)
         handler.setFormatter(_InOneLine())
         root.addHandler(handler)  # otherwise py4j, which logs to the root, would add one of its own
 
 
 def _is_no_interrupt(record: logging.LogRecord) -> bool:
-    """Leave out what py4j logs of Ctrl-C, with a traceback, before it raises KeyboardInterrupt."""
-    return record.exc_info is None or record.exc_info[0] is not KeyboardInterrupt
+    """Leave out what py4j logs of a signal, with a traceback: the KeyboardInterrupt that it raises
+    afterwards, and what fails because of it.
+    """
+    return record.exc_info is None or interrupt_behind(record.exc_info[1]) is None
 
 
 def typed_arguments(given: Sequence[str]) -> list[str]:

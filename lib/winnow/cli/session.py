@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from winnow import runtime
 from winnow.cli.out import complain
-from winnow.cli.signals import held_back, let_jvm_pass_signals_on
+from winnow.cli.signals import held_back, interrupt_behind, let_jvm_pass_signals_on
 from winnow.cli.text.progress import progress_on_stderr
 from winnow.errors import UsageError, WinnowError
 from winnow.resources import own_cache, resource
@@ -53,10 +53,9 @@ def started_spark(*, sql: bool, quiet: bool) -> Iterator[Any]:
         load.start()
     with progress_on_stderr(quiet=quiet) as progress:
         progress.stage("starting Spark")
-        settings = _settings()
         try:
             with held_back():
-                spark = (_session if sql else _context)(settings)
+                spark = (_session if sql else _context)(_settings())
         except (Py4JError, PySparkException) as error:
             if ended := end_of_jvm(error):
                 raise ended from error
@@ -69,6 +68,11 @@ def started_spark(*, sql: bool, quiet: bool) -> Iterator[Any]:
             load.join()  # otherwise the first worker would compile kernels too
     try:
         yield spark
+    except BaseException as error:
+        if interrupt_behind(error) is not None:
+            with suppress(Exception):  # tasks that are under way fail, which is no news
+                spark.sparkContext.setLogLevel("OFF")
+        raise
     finally:
         if not _submitted():
             spark.stop()
@@ -139,6 +143,7 @@ def _settings() -> SparkConf:
             os.environ[standby.VARIABLE] = f"{place}/standby"
             standby.start()
         SparkContext._ensure_initialized(gateway=_start_java(settings))  # noqa: SLF001
+        let_jvm_pass_signals_on(SparkContext._gateway, ours=True)  # noqa: SLF001
     _name_user()
     return settings
 
@@ -150,7 +155,7 @@ def _meet_jvm() -> None:
 
     try:
         SparkContext._ensure_initialized()  # noqa: SLF001 - reads spark-submit's arguments
-        let_jvm_pass_signals_on(SparkContext._gateway)  # noqa: SLF001
+        let_jvm_pass_signals_on(SparkContext._gateway, ours=False)  # noqa: SLF001
     except (Py4JError, OSError) as error:
         raise WinnowError(
             "the JVM that started this command has ended",

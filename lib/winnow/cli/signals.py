@@ -27,14 +27,26 @@ class Ended(KeyboardInterrupt):
         self.exit_code = 128 + number
 
 
+def interrupt_behind(error: BaseException | None) -> KeyboardInterrupt | None:
+    """Return the error if it is a KeyboardInterrupt, else the one while which it was raised: what
+    is under way in Spark fails in many ways when a signal ends it. None: there is none.
+    """
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error
+
+
 def end_by_signals() -> None:
     """Let SIGTERM and SIGHUP raise Ended, as SIGINT raises KeyboardInterrupt, so that the command
-    reports its end.
+    reports its end. Only the first signal counts: the JVM passes on what it gets.
     """
+    received: list[int] = []
 
     def end(number: int, frame: FrameType | None) -> None:
         del frame
-        raise Ended(number)
+        received.append(number)
+        if len(received) == 1:
+            raise Ended(number)
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:
@@ -96,8 +108,10 @@ def _heard() -> list[signal.Signals]:
     return [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
 
 
-def let_jvm_pass_signals_on(gateway: Any) -> None:  # noqa: ANN401 - py4j has no types
-    """Make spark-submit's JVM send the signals that it gets to this process, and not end by them.
+def let_jvm_pass_signals_on(gateway: Any, *, ours: bool) -> None:  # noqa: ANN401 - py4j has no types
+    """Make the JVM send the signals that it gets to this process, and not end by them.
+
+    `ours`: this process started the JVM, which ignores Ctrl-C. Otherwise spark-submit did.
 
     A handler is a SignalHandler of the JVM. A method handle can be one, so no Java class of our own
     is needed.
@@ -111,6 +125,8 @@ def let_jvm_pass_signals_on(gateway: Any) -> None:  # noqa: ANN401 - py4j has no
     types = gateway.new_array(java.Class, 1)
     types[0] = a_class("sun.misc.Signal")
     for number in _heard():
+        if ours and number == signal.SIGINT:
+            continue
         name = number.name.removeprefix("SIG")
         # Small images have a shell, but no program `kill`.
         words = ["sh", "-c", f"kill -{name} {os.getpid()}"]

@@ -56,6 +56,21 @@ def test_raised_error_sets_the_exit_code_and_stdout_stays_json(
     assert ("Traceback" in err) == isinstance(error, ZeroDivisionError)
 
 
+def test_what_fails_while_a_signal_ends_the_run_is_no_news(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As a call of Java whose connection was closed because of the signal."""
+
+    def verb(call: Call) -> int:
+        try:
+            raise Ended(signal.SIGTERM)
+        finally:
+            raise OSError(f"of {call.request.json}")
+
+    assert ended(verb, CommandLine()) == 143
+    assert capsys.readouterr().err == "winnow: ended by SIGTERM\n"
+
+
 def test_signal_after_the_result_changes_no_exit_code() -> None:
     """The result has the exit code, on stdout and in the file of --result."""
 
