@@ -7,10 +7,13 @@ from __future__ import annotations
 import json
 import re
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
+from threading import enumerate as enumerate_threads
+from urllib.error import HTTPError
 from urllib.request import Request
 
 import pytest
@@ -87,16 +90,22 @@ def test_redirect_within_the_origin_is_followed_with_the_password_by_a_get_only(
 
 
 @contextmanager
-def answering(raw: bytes) -> Iterator[str]:
+def answering(raw: bytes, more: bytes = b"", pause: float = 0) -> Iterator[str]:
+    """`more`: is sent again and again, with pauses."""
+
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(5)
 
         def answer() -> None:
             with suppress(OSError):  # clients that have seen enough close their end
                 while True:
-                    with server.accept()[0] as connection, suppress(ConnectionError):
+                    with server.accept()[0] as connection, suppress(OSError):
+                        connection.settimeout(1)
                         connection.recv(65536)
                         connection.sendall(raw)
+                        while more:
+                            connection.sendall(more)
+                            time.sleep(pause)
 
         thread = Thread(target=answer)
         thread.start()
@@ -112,10 +121,19 @@ def answering(raw: bytes) -> Iterator[str]:
         b"not HTTP\r\n\r\n",
         b"HTTP/1.1 " + b"2" * 70_000,
         b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n" + SCHEMA,
         b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 200 + b"\r\n",
         b"HTTP/1.1 302 Found\r\nLocation: http://[::1\r\n\r\n",
     ],
-    ids=["nothing", "no HTTP", "long line", "short body", "many headers", "malformed redirect"],
+    ids=[
+        "nothing",
+        "no HTTP",
+        "long line",
+        "short body",
+        "short JSON",
+        "many headers",
+        "malformed redirect",
+    ],
 )
 def test_answer_that_is_no_http_is_an_error_of_the_client(raw: bytes) -> None:
     with answering(raw) as url:
@@ -127,9 +145,50 @@ def test_answer_that_is_no_http_is_an_error_of_the_client(raw: bytes) -> None:
                 client(url)
 
 
+OK = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
+ENDLESS = {
+    "a byte of the body now and then": (OK + b"Content-Length: 4000000\r\n\r\n", b" ", 0.1),
+    "a byte of a header now and then": (OK + b"a: ", b"a", 0.1),
+    "a reply that another one follows": (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1000, 0),
+    "such a reply now and then": (b"", b"HTTP/1.1 100 Continue\r\n\r\n", 0.1),
+    "trailers": (CHUNKED + b"1\r\n \r\n0\r\n", b"a: b\r\n" * 1000, 0),
+    "chunks of a byte": (CHUNKED, b"1\r\n \r\n", 0.1),
+    "nothing at all": (b"", b"", 0),
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_answer_without_end_is_an_error_after_the_deadline(name: str) -> None:
+    raw, more, pause = ENDLESS[name]
+    began = time.monotonic()
+    with answering(raw, more, pause) if more else silent() as url:
+        with pytest.raises(OSError, match=r"within|timed out"):
+            fetch(Request(url), seconds=0.5, most=4_000_000)  # noqa: S310 - http
+        assert time.monotonic() - began < 3
+        for thread in enumerate_threads():
+            if thread.name == "winnow-http":
+                thread.join(2)
+                assert not thread.is_alive(), "it would go on to read"
+
+
+@contextmanager
+def silent() -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_body_of_a_redirect_is_not_read() -> None:
+    redirect = b"HTTP/1.1 302 Found\r\nLocation: /again\r\nContent-Length: 100000000000\r\n\r\n"
+    began = time.monotonic()
+    with answering(redirect, bytes(65536)) as url, pytest.raises(HTTPError, match="redirect"):
+        fetch(Request(url), seconds=20, most=100)  # noqa: S310 - http
+    assert time.monotonic() - began < 5
+
+
 def test_answer_is_read_up_to_its_limit() -> None:
     with listening(body=bytes(10_000)) as asked:
-        assert len(fetch(Request(asked.url), timeout=9, most=100)) == 100  # noqa: S310 - http
+        assert len(fetch(Request(asked.url), seconds=9, most=100)) == 100  # noqa: S310 - http
 
 
 def test_no_other_module_opens_urls() -> None:

@@ -141,7 +141,7 @@ def _send(target: str, event: str) -> None:
     headers["Content-Type"] = "application/json"
     try:
         request = urllib.request.Request(url, event.encode(), headers)  # noqa: S310 - http or https
-        fetch(request, timeout=TIMEOUT_S, most=0)
+        fetch(request, seconds=TIMEOUT_S, most=0)
     except OSError as error:
         raise WinnowError(
             "an OpenLineage event could not be sent",

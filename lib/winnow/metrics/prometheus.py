@@ -96,7 +96,7 @@ def _push(registry: _Collected, target: str) -> None:
         request = Request(url, data, dict(headers) | auth, method=method)  # noqa: S310 - http or https
 
         def push() -> None:
-            fetch(request, timeout=timeout or TIMEOUT_S, most=0)
+            fetch(request, seconds=timeout or TIMEOUT_S, most=0)
 
         return push
 

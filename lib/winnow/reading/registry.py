@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping
@@ -18,12 +19,14 @@ from winnow.reading.avro_bounds import MOST_DEPTH, Schema, parse_schema_text
 from winnow.reading.avro_types import plain
 
 SECONDS = 30
+"""Of one request."""
 _MOST_ANSWER_BYTES = 4 << 20
-_MOST_BYTES, _MOST_REQUESTS = 64 << 20, 20_000
+_MOST_BYTES, _MOST_REQUESTS, _MOST_MS = 64 << 20, 20_000, 1_800_000
 """Of all answers to one reader."""
 _MOST_REFERENCES = 1_000
 """Of one schema, with those of its references."""
 _SHOWN = 200
+_TOO_MANY = "the schema registry has too many schemas for this read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +45,13 @@ class Registry:
         """By path."""
         self._requests = self._budget(_MOST_REQUESTS, "requests")
         self._bytes = self._budget(_MOST_BYTES, "bytes")
+        self._ms = self._budget(_MOST_MS, "ms", "the schema registry answers too slowly")
 
-    def _budget(self, most: int, unit: str) -> Budget:
+    def _budget(self, most: int, unit: str, problem: str = _TOO_MANY) -> Budget:
         return Budget(
             most,
             unit,
-            "the schema registry has too many schemas for this read",
+            problem,
             hint="Read fewer records at once, with start and end.",
             error=WinnowError,
         )
@@ -124,7 +128,9 @@ class Registry:
 
     def _get(self, path: str) -> Mapping[str, Any]:
         self._requests.take(1, self._url)
+        began = time.monotonic()
         text = self._fetch(path)
+        self._ms.take(1 + int(1000 * (time.monotonic() - began)), self._url)
         self._bytes.take(len(text), self._url)
         try:
             answer = json.loads(text) if len(text) <= _MOST_ANSWER_BYTES else None
@@ -142,7 +148,7 @@ class Registry:
         headers["Accept"] = "application/vnd.schemaregistry.v1+json, application/json"
         request = urllib.request.Request(target, headers=headers)  # noqa: S310 - the scheme has been checked
         try:
-            return fetch(request, timeout=SECONDS, most=_MOST_ANSWER_BYTES + 1)
+            return fetch(request, seconds=SECONDS, most=_MOST_ANSWER_BYTES + 1)
         except urllib.error.HTTPError as error:
             raise WinnowError(
                 f"the schema registry has no {path}"
