@@ -109,10 +109,11 @@ def test_compaction_without_space_goes_to_a_disk_that_exists(
     monkeypatch.setattr("winnow.verbs.doctor.other_disk._MOUNTS", tmp_path / "none")
     with disk_or_skip(tmp_path / "disk", mib=16) as disk:
         log_dir = copy_log_dir("clean", disk / "logs", only=["c-none-0"])
+        second = copy_log_dir("clean", disk / "second", only=["c-tomb-0"])
         fill(disk)
-        verbs = follow(command, str(log_dir), *KNOWN, "--now", str(NOW))
+        verbs = follow(command, str(log_dir), str(second), *KNOWN, "--now", str(NOW))
     assert "clean" in verbs
-    assert (tmp_path / "winnow-output" / "c-none-0").is_dir()
+    assert (tmp_path / "winnow-output-1" / "c-none-0").is_dir()
 
 
 def test_unknown_settings_name_topics_and_files_of_this_machine_that_exist(
@@ -129,6 +130,35 @@ def test_unknown_settings_name_topics_and_files_of_this_machine_that_exist(
     assert f"On this machine: {here}." in text
     assert str(gone) not in text
     assert "Strimzi (KafkaTopic)" in text
+
+
+def test_settings_of_a_broker_with_zookeeper_are_looked_for_there(
+    tmp_path: Path, command: Command
+) -> None:
+    log_dir = copy_log_dir("clean", tmp_path / "logs", only=["c-none-0"])
+    (log_dir / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=c\n")
+    _, page = command("doctor", str(log_dir))
+    text = " ".join(page.split())
+    assert "They may be found in ZooKeeper (`zookeeper-shell.sh HOST:2181 get /config/top" in text
+    assert "__cluster_metadata-0 of another node" not in text
+    follow(command, str(log_dir))
+
+
+def test_commands_take_the_directories_of_one_broker_where_they_must(
+    tmp_path: Path, command: Command
+) -> None:
+    log_dirs = [copy_log_dir("clean", tmp_path / name, only=["t-open-0"]) for name in "ab"]
+    meta = log_dirs[1] / "meta.properties"
+    meta.write_text(meta.read_text().replace("node.id=1", "node.id=2"))
+    verbs = follow(command, *map(str, log_dirs), *KNOWN, "--now", str(NOW))
+    assert "explain" in verbs
+
+
+def test_stranger_is_named_once(tmp_path: Path, command: Command) -> None:
+    log_dir = copy_log_dir("clean", tmp_path / "logs", only=["c-none-0"])
+    (log_dir / "lost+found").mkdir()
+    _, page = command("doctor", str(log_dir), *KNOWN, "--now", str(NOW))
+    assert " ".join(page.split()).count("lost+found is ") == 1
 
 
 def test_recover_does_not_say_that_nothing_was_changed_after_it_removed_files(

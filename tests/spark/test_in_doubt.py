@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.fixtures.data import TOPIC_CONFIGS
+from tests.session import verbs_use
 from tests.spark.runs import (
     NOW,
     add_partition,
@@ -25,6 +27,7 @@ from tests.spark.runs import (
 )
 from winnow.api import doctor, explain, recover
 from winnow.api import verify as verify_dirs
+from winnow.cli.main import run as command
 from winnow.errors import UsageError
 from winnow.logdir.names import CLEAN_SHUTDOWN, META_PROPERTIES
 from winnow.recovery.logs.run import recover_unclean
@@ -100,6 +103,21 @@ def test_directory_in_doubt_is_left_alone_and_the_others_are_looked_at_and_clean
     assert sweep.findings or kind == "another cluster"  # whose directory is sound in itself
     assert sweep.checked.partitions >= 2
     assert sweep.exit_code == 4
+
+
+def test_saved_plan_beside_a_directory_in_doubt_does_what_clean_would(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verbs_use(spark, monkeypatch)
+    log_dirs = three(tmp_path)
+    (log_dirs[2] / META_PROPERTIES).unlink()
+    saved, before = tmp_path / "plan.json", files_of(log_dirs[2])
+    words = ["--topic-configs", str(TOPIC_CONFIGS), "--now", str(NOW), "--no-ledger", "--quiet"]
+    assert command(["plan", *names(log_dirs), *words, "--out", str(saved)]) == 3
+    assert command(["apply", str(saved), "--no-ledger", "--report", "none", "--quiet"]) == 3
+    again = by_name(run(plan, spark, *log_dirs))
+    assert not [one for one in again.values() if one.acts]
+    assert files_of(log_dirs[2]) == before
 
 
 def test_partition_that_is_also_in_a_directory_in_doubt_is_left_alone(

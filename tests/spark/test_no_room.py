@@ -30,6 +30,8 @@ from tests.spark.runs import (
     stray_files,
 )
 from winnow.errors import NoSpaceError, UsageError
+from winnow.logdir.names import CLEAN_SHUTDOWN
+from winnow.policy.sources import Settings, parse_topic_set
 from winnow.storage.local import LocalStorage
 
 if TYPE_CHECKING:
@@ -205,3 +207,39 @@ def test_full_spark_scratch_disk_leaves_log_unchanged(
     assert re.search(rf"not enough space: .*No space left on device: '{disk}/", failed.error or "")
     assert changes(before, files_of(log_dir)) == []
     assert stray_files(log_dir) == []
+
+
+def test_free_at_least_cuts_the_zeros_of_indexes_before_it_deletes(
+    disk: Path, spark: SparkSession
+) -> None:
+    log_dir = new_log_dir(disk / "d")
+    for name in ("d-time-0", "d-size-0", "c-tomb-0"):
+        add_partition(log_dir, name, name)
+    (log_dir / CLEAN_SHUTDOWN).unlink()
+    grown = []
+    for name in ("d-time-0", "c-tomb-0"):
+        index = max((log_dir / name).glob("*.index"))
+        grown.append((index, index.read_bytes()))
+        with index.open("ab") as file:  # as a broker makes it, on a file system without holes
+            file.write(bytes(2 * 2**20))
+    fill(disk)
+    before = files_of(log_dir)
+    # The settings of topic c-tomb are unknown: a broker builds its index anew, nevertheless.
+    sets = [one for one in EXPIRED if one.startswith("d-")]
+    configs = {"settings": Settings(topic_sets=tuple(map(parse_topic_set, sets)))}
+    wanted = 3 * 2**20
+    previewed = plan(spark, [str(log_dir)], now=NOW, free_at_least=wanted, **configs)
+    assert changes(before, files_of(log_dir)) == []
+    result = clean(spark, [str(log_dir)], now=NOW, free_at_least=wanted, **configs)
+    for one, were in ((previewed, "would be"), (result, "were")):
+        assert one.short_bytes == 0
+        told = rf"4\.0 MiB of zeros at the end of 2 index files {were} cut first"
+        assert [note for note in one.notes if re.match(told, note)], one.notes
+        assert not any(found.acts for found in one.partitions)
+    assert free_bytes(disk) >= wanted
+    for index, data in grown:
+        assert index.read_bytes() == data
+    changed = changes(before, files_of(log_dir))
+    assert {f"{index.parent.name}/{index.name}" for index, _ in grown} == {
+        name for name in changed if not name.endswith(".lock")
+    }
