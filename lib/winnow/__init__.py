@@ -25,12 +25,8 @@ __all__ = [
     "verify",
 ]
 
-_ELSEWHERE = {
-    "Avro": "winnow.reading",
-    "Json": "winnow.reading",
-    "read": "winnow.reading",
-    "register": "winnow.kafka_log.source",
-}
+_ELSEWHERE = dict.fromkeys(("Avro", "Json", "read"), "winnow.reading")
+_ELSEWHERE["register"] = "winnow.kafka_log.source"
 """All other names are of `winnow.api`. Importing winnow loads nothing."""
 
 

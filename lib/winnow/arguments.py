@@ -114,13 +114,14 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
         others = next((p for p in declared.values() if p.kind is p.VAR_KEYWORD), None)
         named = [p for p in declared.values() if p is not others]
         given = dict(zip(declared, args, strict=False)) | kwargs
-        if others is None and (unknown := [*given.keys() - declared.keys()]):
-            near = difflib.get_close_matches(unknown[0], declared, n=1)
-            raise UsageError(
-                f"there is no argument {unknown[0]}",
-                expected=", ".join(p.name for p in named if p.name != "self"),
-                hint=f"Did you mean {near[0]}?" if near else None,
-            )
+        for name in kwargs:
+            if others is None and name not in declared:
+                near = difflib.get_close_matches(name, declared, n=1)
+                raise UsageError(
+                    f"there is no argument {name}",
+                    expected=", ".join(p.name for p in named if p.name != "self"),
+                    hint=f"Did you mean {near[0]}?" if near else None,
+                )
         for p in named:
             if p.default is p.empty and p.name not in given:
                 raise UsageError(f"the argument {p.name} is missing", expected=words(p.annotation))
@@ -179,8 +180,8 @@ def _fits_one(found: object, kind: Type) -> bool:
     if origin is Sequence:
         if not isinstance(found, Sequence) or isinstance(found, str | bytes):
             return False
-        return all(_fits(one, get_args(kind)[0]) for one in found)
-    return found is None if origin is None else isinstance(found, origin)
+        return all(_fits(item, get_args(kind)[0]) for item in found)
+    return isinstance(found, origin)
 
 
 def words(kind: Type) -> str:

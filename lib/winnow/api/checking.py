@@ -7,11 +7,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 
-from winnow.api.sources import Values, parse_sources
+from winnow.api.sources import Values, request_of
 from winnow.arguments import checked, names
 from winnow.cleaning.request import Only, Request, UncleanShutdown
 from winnow.cleaning.run import opened
-from winnow.clock import now_ms
 from winnow.logdir.lock import lock_to_read
 from winnow.logdir.survey import doubts_in, survey_log_dirs
 from winnow.logdir.topic_globs import is_wanted
@@ -94,18 +93,10 @@ def explain(
         >>> why.actions, why.records[0].rule
         (('compacted',), 'S5.5')
     """
+    request, paths = request_of(locals(), touch=False), names(log_dirs, "log_dirs")
     use_this_python(spark.sparkContext)
     question = offset, key.encode() if isinstance(key, str) else key
     check_question(*question)
-    sources = (server_properties, topic_configs, sets, topic_sets, kafka_version)
-    options = {
-        "settings": parse_sources(settings, *sources),
-        "now": now_ms() if now is None else now,
-        "only": only,
-        "unclean_shutdown": unclean_shutdown,
-        "progress": progress,
-    }
-    request, paths = Request.of(options, touch=False), names(log_dirs, "log_dirs")
     with opened(spark, paths, request, one_node="explain") as (dirs, request, notes):
         home = home_of(dirs, partition)
         request.progress.stage(f"looking at {partition}")

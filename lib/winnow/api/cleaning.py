@@ -9,10 +9,9 @@ from winnow.api.facts import Facts
 from winnow.api.plans import Plan
 from winnow.api.result import Result
 from winnow.api.run import run_and_record
-from winnow.api.sources import Values, chosen, parse_sources
+from winnow.api.sources import Values, request_of
 from winnow.arguments import checked, names
-from winnow.cleaning.request import OnCorrupt, Only, Request, UncleanShutdown
-from winnow.clock import now_ms
+from winnow.cleaning.request import OnCorrupt, Only, UncleanShutdown
 from winnow.policy.sources import Settings
 from winnow.runtime.progress import Progress
 from winnow.runtime.session import use_this_python
@@ -93,26 +92,12 @@ def plan(
         >>> [p.name for p in plan.partitions if p.acts]
         ['c-none-0', 'c-tomb-0', 'd-time-0']
     """
+    # The records are read by what_if, which remembers the results.
+    given = {**locals(), "estimate": False}
     use_this_python(spark.sparkContext)
-    dirs = names(log_dirs, "log_dirs")
-    sources = (server_properties, topic_configs, sets, topic_sets, kafka_version)
-    facts: list[Facts] = []
-    options = {
-        "settings": parse_sources(settings, *sources),
-        "now": now_ms() if now is None else now,
-        "topics": chosen(topics),
-        "exclude": exclude,
-        "only": only,
-        "unclean_shutdown": unclean_shutdown,
-        "on_corrupt": on_corrupt,
-        "max_extra_space": max_extra_space,
-        "keep_free": keep_free,
-        "throttle": throttle,
-        "progress": progress,
-        "stop": stop,
-        "seen": lambda found, request: facts.append(Facts(spark, dirs, (*found,), request)),
-    }
-    run = run_and_record(spark, dirs, Request.of(options, touch=False))
+    dirs, facts = names(log_dirs, "log_dirs"), list[Facts]()
+    given["seen"] = lambda found, request: facts.append(Facts(spark, dirs, (*found,), request))
+    run = run_and_record(spark, dirs, request_of(given, touch=False))
     made = Plan(run, spark, facts[0].request, facts[0], estimated=estimate)
     return made.what_if() if estimate else made
 
@@ -215,29 +200,12 @@ def clean(
         >>> result.freed_bytes > 0
         True
     """
+    request = request_of(locals(), touch=True)
     use_this_python(spark.sparkContext)
-    sources = (server_properties, topic_configs, sets, topic_sets, kafka_version)
-    options = {
-        "settings": parse_sources(settings, *sources),
-        "now": now_ms() if now is None else now,
-        "topics": chosen(topics),
-        "exclude": exclude,
-        "only": only,
-        "unclean_shutdown": unclean_shutdown,
-        "on_corrupt": on_corrupt,
-        "max_extra_space": max_extra_space,
-        "keep_free": keep_free,
-        "free_at_least": free_at_least,
-        "throttle": throttle,
-        "keep_replaced": keep_replaced,
-        "key_summaries": key_summaries,
-        "progress": progress,
-        "stop": stop,
-    }
     run = run_and_record(
         spark,
         names(log_dirs, "log_dirs"),
-        Request.of(options, touch=True),
+        request,
         ledger=ledger,
         output=names(output, "output"),
         begin_again=begin_again,

@@ -1,11 +1,16 @@
-"""Settings in Python: the names of Kafka's files, and single values as mappings."""
+"""The request that the arguments of a Python function make: settings are names of Kafka's files, or
+single values as mappings, and the clock is by default the present.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from dataclasses import fields
+from typing import Any, TypeVar
 
 from winnow.arguments import names
+from winnow.cleaning.request import Request
+from winnow.clock import now_ms
 from winnow.errors import UsageError
 from winnow.policy.describe import parse_topic_configs_file
 from winnow.policy.server_properties import parse_server_properties_file
@@ -17,29 +22,40 @@ T = TypeVar("T")
 Value = str | int | float | bool
 Values = Mapping[str, Value]
 """Kafka's name of a setting -> its value."""
+_SOURCES = ("server_properties", "topic_configs", "sets", "topic_sets", "kafka_version")
 
 
-def parse_sources(
-    settings: Settings | None,
+def request_of(given: Mapping[str, Any], *, touch: bool) -> Request:
+    """Return the request that the arguments of a public function make. `given` may have more names,
+    such as `spark`.
+
+    Raises UsageError for a file that can't be read and for anything that can't be understood.
+    """
+    options = {f.name: given[f.name] for f in fields(Request) if f.name in given}
+    if "topics" in options:
+        options["topics"] = chosen(options["topics"])
+    if options["now"] is None:
+        options["now"] = now_ms()
+    sources = [given[name] for name in _SOURCES]
+    if options["settings"] is None:
+        options["settings"] = _parsed(*sources)
+    elif any(sources):
+        raise UsageError("settings= together with other sources", expected="one or the other")
+    return Request.of(options, touch=touch)
+
+
+def _parsed(
     server_properties: str | Sequence[str] | None,
     topic_configs: str | None,
     sets: Values | None,
     topic_sets: Mapping[str, Values] | None,
     kafka_version: str | None,
 ) -> Settings:
-    """Return the settings that these arguments of `winnow.clean` give. Raises UsageError for a file
-    that can't be read and for anything that can't be understood.
-    """
-    if settings is not None:
-        if any((server_properties, topic_configs, sets, topic_sets, kafka_version)):
-            raise UsageError("settings= together with other sources", expected="one or the other")
-        return settings
-    by_glob = topic_sets or {}
     return Settings(
         sets=tuple(map(parse_set, _entries(sets or {}))),
         topic_sets=tuple(
             topic_set
-            for glob, values in by_glob.items()
+            for glob, values in (topic_sets or {}).items()
             for topic_set in parse_topic_values(glob, values)
         ),
         topic_configs=None

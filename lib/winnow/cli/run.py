@@ -161,22 +161,19 @@ def prepare(
                 for check in checks:
                     check(prepared, found)
 
-            options = picked(request, "only", "on_corrupt", "keep_replaced") | limits | deciding
-            options["seen"] = seen if checks else None
             cleans = verb == "clean"
+            options = picked(request, "only", "on_corrupt", "keep_replaced", "estimate")
+            options |= limits | deciding | {"seen": seen if checks else None}
             if cleans:
                 options["key_summaries"] = key_summaries_of(request, ledger)
-            else:
-                options["estimate"] = request.estimate
             result = run_and_record(
                 spark,
                 log_dirs,
                 Request.of(options, touch=cleans),
                 ledger=ledger if cleans else None,
-                output=request.output,
                 begin_again=cleans and request.begin_again,
-                work_dir=request.work_dir,
                 work_space=work_space,
+                **picked(request, "output", "work_dir"),
             )
         tell_notes(result.notes)
         if verb == "plan":
