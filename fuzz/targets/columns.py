@@ -5,7 +5,7 @@ from __future__ import annotations
 from fuzz.targets.base import require
 from tests.twins.records import records_plain
 from winnow.wire.buffers import RecordBlocks
-from winnow.wire.columns import Places, gathered, header_places, record_places
+from winnow.wire.columns import ByteStrings, gathered, header_places, record_places
 
 
 def check_columns(blocks: RecordBlocks, *, twins: bool) -> None:
@@ -30,7 +30,7 @@ def check_columns(blocks: RecordBlocks, *, twins: bool) -> None:
     require(list(zip(*columns[2:], strict=True)) == headers, "headers differ")
 
 
-def _strings(blocks: RecordBlocks, places: Places) -> list[bytes | None]:
+def _strings(blocks: RecordBlocks, places: ByteStrings) -> list[bytes | None]:
     ends, data = gathered(blocks, places)
     at, whole = ends.tolist(), data.tobytes()
     found = zip(at[:-1], at[1:], places.size.tolist(), strict=True)

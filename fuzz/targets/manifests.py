@@ -19,9 +19,9 @@ from winnow.logdir.commit.journal import (
     JOURNAL,
     Journal,
     JournalGroup,
-    Output,
     Rest,
     StagedFile,
+    StagedOutput,
     read_journal,
     write_journal,
 )
@@ -30,8 +30,8 @@ from winnow.logdir.commit.quarantine import MANIFEST, settle_quarantine
 from winnow.logdir.commit.recovery import recover
 from winnow.logdir.names import INDEX, LOG, SWAP, TIMEINDEX, segment_file
 from winnow.state import Segment
-from winnow.storage.s3.record import Content, Copied, Record, decode, encode
-from winnow.wire.plain import Record as KafkaRecord
+from winnow.storage.s3.record import Content, Copied, Order, decode, encode
+from winnow.wire.plain import Record
 
 _BASES = (0, 3, 6, 9)
 _KEPT = (1, 4, 5)
@@ -53,7 +53,7 @@ def _journals() -> list[bytes]:
     segment = Segment(0, 100, 1_700_000_000_000, 8, 12, None, -1, -1)
     files = {s: StagedFile(f"{segment_file(0, s)}.a1", 5, 7) for s in (LOG, INDEX, TIMEINDEX)}
     waiting = JournalGroup(sources=(segment,), open_producers=(4,), lingering=(), output=None)
-    done = replace(waiting, output=Output(files=files, log_mtime_ms=3))
+    done = replace(waiting, output=StagedOutput(files=files, log_mtime_ms=3))
     rest = Rest(
         first_dirty_offset=0,
         legacy_delete_horizon_ms=-1,
@@ -147,7 +147,7 @@ def _logs() -> dict[int, bytes]:
 
 
 def _batch(offset: int) -> bytes:
-    return encode_batch([KafkaRecord(offset, 1_000_000 + offset, b"k", b"%d" % offset)])
+    return encode_batch([Record(offset, 1_000_000 + offset, b"k", b"%d" % offset)])
 
 
 def _empty(name: str) -> str:
@@ -177,7 +177,7 @@ TARGETS = {
         check=_commit_record,
         seeds=lambda: [
             encode(
-                Record(
+                Order(
                     "",
                     "1",
                     "decided",

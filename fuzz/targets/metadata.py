@@ -23,7 +23,7 @@ from winnow.cleaning.plan.settings import with_metadata
 from winnow.errors import CorruptLogError
 from winnow.logdir.metadata import METADATA_DIR, ClusterMetadata, read_cluster_metadata
 from winnow.logdir.metadata_image import MetadataImage
-from winnow.logdir.metadata_log import Value, read_log
+from winnow.logdir.metadata_log import MetadataValue, read_log
 from winnow.policy.sources import Settings
 from winnow.wire.batch import Codec
 from winnow.wire.internal_topics import INTERNAL_TOPICS, decode_key, decode_value
@@ -76,7 +76,7 @@ def _sum(data: bytes) -> None:
     budget = Budget(_SUM, "bytes", "too many")
     image, used = MetadataImage("log"), 0
 
-    def use(value: Value) -> None:
+    def use(value: MetadataValue) -> None:
         nonlocal used
         used += len(value.data or b"")
         image.take(value)

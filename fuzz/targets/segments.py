@@ -20,7 +20,7 @@ from winnow.logdir.lookup import Segments
 from winnow.logdir.names import SWAP
 from winnow.survey.walk import TransactionsWanted, walk_segment
 from winnow.verbs.inspect.files import describe_file, list_directory
-from winnow.verbs.inspect.values import Problem
+from winnow.verbs.inspect.values import FileProblem
 from winnow.verbs.verify.directories import check_directory
 from winnow.verbs.verify.findings import Scope
 from winnow.verbs.verify.segments import check_segment
@@ -129,7 +129,7 @@ def _inspect(data: bytes) -> None:
         segments = Segments(storage, path)
         for find in (segments.find_offset, segments.find_timestamp):
             find(int.from_bytes(data[-3:], "big"))
-        problems = [line for line in lines if isinstance(line, Problem)]
+        problems = [line for line in lines if isinstance(line, FileProblem)]
         if problems:
             raise CorruptLogError(problems[0].message)
 

@@ -12,7 +12,7 @@ from winnow.kafka_log.options import OPTIONS
 from winnow.kafka_log.schema import SCHEMA
 from winnow.ledger.place import ERASURES, TABLE
 from winnow.ledger.schema import LEDGER, LEDGER_OF_ERASURES
-from winnow.policy.config import INT_MAX, KEYS, LONG_MAX, Key, Value
+from winnow.policy.config import INT_MAX, KEYS, LONG_MAX, ConfigKey, Value
 from winnow.policy.ignored_settings import CLEANER_TUNING
 from winnow.policy.versions import ANY, RULES, Range
 from winnow.verbs.verify.kinds import Kind
@@ -61,11 +61,11 @@ def versions() -> Iterator[str]:
     )
 
 
-def _brokers(key: Key) -> str:
+def _brokers(key: ConfigKey) -> str:
     return ", ".join(code(synonym.name) + _UNITS[synonym.unit] for synonym in key.synonyms)
 
 
-def _setting(key: Key) -> tuple[str, str, str]:
+def _setting(key: ConfigKey) -> tuple[str, str, str]:
     return key.kind.value + _range(key.allowed), _value(key.default), key.doc
 
 

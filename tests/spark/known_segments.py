@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tests.twins.siphash import siphash_plain
-from winnow.cleaning.summaries.store import Kept, read_keys, read_list, stamps_of
+from winnow.cleaning.summaries.store import Summaries, read_keys, read_list, stamps_of
 from winnow.cleaning.summaries.truncated import seemingly_in
 from winnow.logdir.names import LOG, segment_file
 from winnow.scan.values import SegmentSummary
@@ -59,7 +59,7 @@ def _check(summary: SegmentSummary, partition: Path, place: Path, secret: bytes)
         assert len(seemingly_in(hashes, words, summary.keys)) == len(keys), "a key is denied"
 
 
-def _check_unique(kept: Kept, partition: Path) -> None:
+def _check_unique(kept: Summaries, partition: Path) -> None:
     """If a run would believe that each key has one record in the clean part, check it."""
     if kept.unique is None:
         return

@@ -23,7 +23,7 @@ from winnow.cli.main import run as run_command
 from winnow.errors import UsageError
 from winnow.policy.sources import Settings, parse_topic_set
 from winnow.state import TopicPartition
-from winnow.verbs.compare.values import Comparison, Kind
+from winnow.verbs.compare.values import Comparison, DifferenceKind
 from winnow.wire.batch import Codec
 from winnow.wire.plain import Record
 
@@ -164,10 +164,10 @@ def test_replicas_cleaned_at_different_times_show_no_difference(
         "both": None,
         "same": None,
         "short": None,
-        "lost": (Kind.MISSING, 2),
+        "lost": (DifferenceKind.MISSING, 2),
         "found": None,
-        "other": (Kind.CONTENT, 2),
-        "empty": (Kind.TOPIC, None),
+        "other": (DifferenceKind.CONTENT, 2),
+        "empty": (DifferenceKind.TOPIC, None),
     }
     assert (result.status, result.exit_code) == ("different", 4)
     keyed_, short = found["keyed"], found["short"]
@@ -200,7 +200,7 @@ def test_deleted_key_that_returns_on_one_broker_is_found(
             log_dir.cleaner_offsets[TopicPartition("t", 0)] = 3
     (one,) = compare_replicas(spark, paths).comparisons
     assert one.first is not None
-    assert (one.differences, one.first.kind, one.first.offset) == (1, Kind.MISSING, 2)
+    assert (one.differences, one.first.kind, one.first.offset) == (1, DifferenceKind.MISSING, 2)
     assert "a tombstone at offset 2" in one.first.message
 
 
@@ -220,7 +220,7 @@ def test_unreadable_replica_is_named(
     assert found["lost"].first is None
     first = found["same"].first
     assert first is not None
-    assert (first.kind, first.places[0].log_dir) == (Kind.UNREADABLE, str(copy))
+    assert (first.kind, first.places[0].log_dir) == (DifferenceKind.UNREADABLE, str(copy))
     assert "CRC" in first.message
 
 

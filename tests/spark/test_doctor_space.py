@@ -21,7 +21,7 @@ from winnow.logdir.metadata import METADATA_DIR
 from winnow.logdir.names import CLEAN_SHUTDOWN, INDEX, LOG, TIMEINDEX
 from winnow.storage.places import Places
 from winnow.verbs.doctor.disk_use import disk_use
-from winnow.verbs.doctor.space import DiskUse, Kind, Use
+from winnow.verbs.doctor.space import DiskUse, SpaceKind, Use
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,7 +52,7 @@ def use_of(*log_dirs: Path) -> tuple[DiskUse, ...]:
     return disk_use(Places(), [str(path) for path in log_dirs])
 
 
-def by_kind(use: DiskUse) -> dict[Kind, Use]:
+def by_kind(use: DiskUse) -> dict[SpaceKind, Use]:
     return {one.kind: one for one in use.uses}
 
 
@@ -86,17 +86,21 @@ def test_every_kind_has_its_bytes_and_the_sum_is_that_of_du(tmp_path: Path) -> N
     (log_dir / "__cluster_metadata-0" / f"{0:020d}.log").write_bytes(bytes(90_000))
     (use,) = use_of(log_dir)
     found = by_kind(use)
-    assert (found[Kind.FUTURE].count, found[Kind.DELETE].count, found[Kind.STRAY].count) == (1,) * 3
-    assert found[Kind.FUTURE].bytes == blocks(log_dir / f"c-none-0.{HEX}-future")
-    assert found[Kind.DELETE].bytes == blocks(log_dir / f"d-size-0.{HEX}-delete")
-    assert found[Kind.STRAY].bytes == blocks(log_dir / f"d-time-0.{HEX}-stray")
-    assert found[Kind.LEFTOVERS].apparent_bytes == 50_000
-    assert found[Kind.KEPT].bytes == blocks(partition / ".winnow-kept-r")
-    assert found[Kind.OTHER].bytes == blocks(partition / "notes.txt", log_dir / "deep")
-    assert found[Kind.METADATA_LOG].bytes == blocks(log_dir / "__cluster_metadata-0")
+    assert (
+        found[SpaceKind.FUTURE].count,
+        found[SpaceKind.DELETE].count,
+        found[SpaceKind.STRAY].count,
+    ) == (1,) * 3
+    assert found[SpaceKind.FUTURE].bytes == blocks(log_dir / f"c-none-0.{HEX}-future")
+    assert found[SpaceKind.DELETE].bytes == blocks(log_dir / f"d-size-0.{HEX}-delete")
+    assert found[SpaceKind.STRAY].bytes == blocks(log_dir / f"d-time-0.{HEX}-stray")
+    assert found[SpaceKind.LEFTOVERS].apparent_bytes == 50_000
+    assert found[SpaceKind.KEPT].bytes == blocks(partition / ".winnow-kept-r")
+    assert found[SpaceKind.OTHER].bytes == blocks(partition / "notes.txt", log_dir / "deep")
+    assert found[SpaceKind.METADATA_LOG].bytes == blocks(log_dir / "__cluster_metadata-0")
     logs = [*log_dir.glob(f"[cdt]-*-0/*{LOG}")]
-    assert found[Kind.LOGS].count == len(logs)
-    assert found[Kind.LOGS].apparent_bytes == sum(path.stat().st_size for path in logs)
+    assert found[SpaceKind.LOGS].count == len(logs)
+    assert found[SpaceKind.LOGS].apparent_bytes == sum(path.stat().st_size for path in logs)
     assert use.bytes == blocks(log_dir)
     assert use.inodes == inodes(log_dir)
 
@@ -140,7 +144,7 @@ def test_a_link_names_its_target_and_a_hostile_tree_ends(tmp_path: Path, command
     assert links["d-size-0"].bytes == blocks(*files)
     assert links["nowhere-0"].bytes is None
     assert len(use.uncounted) == 1
-    assert by_kind(use)[Kind.LOGS].count == len([*(log_dir / "c-none-0").glob(f"*{LOG}")])
+    assert by_kind(use)[SpaceKind.LOGS].count == len([*(log_dir / "c-none-0").glob(f"*{LOG}")])
     code, text = command("doctor", str(log_dir), *GIVEN)
     assert code == 3
     assert f"d-size-0: a link to {tmp_path / 'other'}" in text
@@ -157,7 +161,7 @@ def test_holes_are_no_gain_but_written_zeros_are(tmp_path: Path) -> None:
             os.truncate(active.with_suffix(suffix), 10_485_756)
     (use,) = use_of(log_dir)
     assert use.index_zeros.bytes == 0
-    indexes = by_kind(use)[Kind.INDEXES]
+    indexes = by_kind(use)[SpaceKind.INDEXES]
     assert indexes.apparent_bytes > 4 * 10_000_000
     assert indexes.bytes < 2**20
     written = max((log_dir / "c-none-0").glob(f"*{LOG}")).with_suffix(INDEX)

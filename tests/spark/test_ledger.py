@@ -18,7 +18,7 @@ from tests.spark.runs import NOW, add_partition, by_name, clean, new_log_dir, ru
 from tests.unit.cli.results import idle, left_alone, partition, run_of
 from winnow.api import history, ledger_table
 from winnow.cleaning.result import RunResult
-from winnow.cli.text.progress import Progress
+from winnow.cli.text.progress import Display
 from winnow.errors import UsageError
 from winnow.ledger.append import LOCK, Addition, append
 from winnow.ledger.rows import cleaning
@@ -272,7 +272,7 @@ def test_two_concurrent_writers_lose_nothing(spark: SparkSession, ledger: str) -
     assert (Path(ledger) / LOCK).exists()
 
 
-class Screen(Progress):
+class Screen(Display):
     """What a person sees after each step, if every step takes three seconds."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ import winnow
 from tests.session import verbs_use
 from tests.spark.runs import NOW, add_partition, new_log_dir
 from winnow.cli.main import run
-from winnow.cli.text.progress import Progress
+from winnow.cli.text.progress import Display
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,7 +94,7 @@ def test_repr_of_a_plan_is_one_short_line(spark: SparkSession, many: Path) -> No
 def test_every_phase_of_a_plan_has_a_count(spark: SparkSession, many: Path) -> None:
     shown: list[str] = []
 
-    class Kept(Progress):
+    class Kept(Display):
         def advance(self, amount: int) -> None:
             super().advance(amount)
             shown.append(self.line())

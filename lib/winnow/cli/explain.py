@@ -24,7 +24,7 @@ from winnow.words import counted, dated, instant, moment, size
 
 if TYPE_CHECKING:
     from winnow.policy.fate import Fact
-    from winnow.verbs.explain.values import Explanation, RecordFate, SegmentFate
+    from winnow.verbs.explain.values import Explanation, RecordFate, SegmentDecision
 
 
 DECIDING = {
@@ -184,7 +184,7 @@ def page(found: Explanation, asked: ExplainOptions) -> Iterator[Line]:
     yield from section("Deciding settings, and where they come from", settings, style="")
 
 
-def _segment(s: SegmentFate) -> Paragraph:
+def _segment(s: SegmentDecision) -> Paragraph:
     newest = "no time" if s.newest == -1 else dated(s.newest)
     what = f"{s.base_offset}  {size(s.log_bytes)}, newest {newest}"
     deleted = "deleted: " if s.fate.verdict.value == "goes" else ""

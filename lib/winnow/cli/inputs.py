@@ -12,7 +12,7 @@ from winnow.cli.options import CommandLine, value_of
 from winnow.clock import now_ms
 from winnow.errors import UsageError
 from winnow.ledger.place import KEY_SUMMARIES, check_ledger, default_ledger, local_path
-from winnow.policy.describe import Entry, parse_topic_configs_file
+from winnow.policy.describe import SettingEntry, parse_topic_configs_file
 from winnow.policy.server_properties import parse_server_properties_file
 from winnow.policy.sources import Settings, parse_set, parse_topic_set
 from winnow.policy.versions import asked_version
@@ -112,7 +112,7 @@ def parse_settings(request: CommandLine) -> Settings:
     )
 
 
-def _in_file(entry: Entry, file: str | None) -> Entry:
+def _in_file(entry: SettingEntry, file: str | None) -> SettingEntry:
     return entry if file is None else replace(entry, where=f"{entry.where}, in {file}")
 
 

@@ -14,7 +14,7 @@ from winnow.errors import CorruptLogError
 
 if TYPE_CHECKING:
     from winnow.runtime.progress import Progress
-    from winnow.verbs.inspect.values import FileDescription, Line, Problem
+    from winnow.verbs.inspect.values import FileDescription, FileProblem, Line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,9 @@ def run_inspect(call: Call, own: InspectOptions) -> int:
     targets = [find_target(storage, path) for path in own.paths]
     asked = [{"offset": offset}] * (offset is not None) + [{"timestamp": at}] * (at is not None)
     positions = [find_position(storage, target, **which) for target in targets for which in asked]
-    problems = [line for one in positions for line in one.lines if isinstance(line, values.Problem)]
+    problems = [
+        line for one in positions for line in one.lines if isinstance(line, values.FileProblem)
+    ]
     files = (
         file
         for target in ([] if asked else targets)
@@ -60,7 +62,7 @@ def run_inspect(call: Call, own: InspectOptions) -> int:
 
 
 def _watched(
-    files: Iterable[FileDescription], progress: Progress, problems: list[Problem]
+    files: Iterable[FileDescription], progress: Progress, problems: list[FileProblem]
 ) -> Iterator[FileDescription]:
     """Yield the same files, each as a stage of its own. For a log, progress counts its batches.
     `problems` gets those of each line that was read.
@@ -71,7 +73,7 @@ def _watched(
         for line in lines:
             if isinstance(line, values.BatchLine):
                 progress.advance(line.size)
-            elif isinstance(line, values.Problem):
+            elif isinstance(line, values.FileProblem):
                 problems.append(line)
             yield line
 

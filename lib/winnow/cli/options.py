@@ -25,26 +25,26 @@ class Parse(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class OptionType:
     """What an option takes: the word in its help, and how the value is read. None: as it is."""
 
     metavar: str | None
     parse: Parse | None = None
 
 
-DURATION = Kind("DURATION", units.parse_duration)
-GOAL = Kind("SIZE", units.parse_goal)
-HEX = Kind("HEX", units.parse_hex)
-KEY = Kind("KEY", units.parse_key)
-NOW = Kind("MS|ISO-8601", units.parse_now)
-RATE = Kind("RATE", units.parse_rate)
-SET = Kind("KEY=VALUE", parse_set)
-SIZE = Kind("SIZE", units.parse_size)
-TARGET = Kind("FILE.prom|URL", parse_target)
-TIME = Kind("MS|ISO-8601", units.parse_time)
-TOPIC_SET = Kind("GLOB:KEY=VALUE", parse_topic_set)
-URL = Kind("FILE|URL", parse_url)
-VERSION = Kind("X.Y", asked_version)
+DURATION = OptionType("DURATION", units.parse_duration)
+GOAL = OptionType("SIZE", units.parse_goal)
+HEX = OptionType("HEX", units.parse_hex)
+KEY = OptionType("KEY", units.parse_key)
+NOW = OptionType("MS|ISO-8601", units.parse_now)
+RATE = OptionType("RATE", units.parse_rate)
+SET = OptionType("KEY=VALUE", parse_set)
+SIZE = OptionType("SIZE", units.parse_size)
+TARGET = OptionType("FILE.prom|URL", parse_target)
+TIME = OptionType("MS|ISO-8601", units.parse_time)
+TOPIC_SET = OptionType("GLOB:KEY=VALUE", parse_topic_set)
+URL = OptionType("FILE|URL", parse_url)
+VERSION = OptionType("X.Y", asked_version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Group:
     def option(
         self,
         words: str,
-        takes: Kind | str | None = None,
+        takes: OptionType | str | None = None,
         *,
         name: str | None = None,
         default: Any = None,  # noqa: ANN401 - that of the field
@@ -67,7 +67,7 @@ class Group:
         `words`: its help. `takes`: a kind, or a word for a text that is taken as it is; None for a
         switch and for choices. `name`: by default that of the field.
         """
-        kind = takes if isinstance(takes, Kind) else Kind(takes)
+        kind = takes if isinstance(takes, OptionType) else OptionType(takes)
 
         def made(field_name: str) -> Any:  # noqa: ANN401 - typer's
             return typer.Option(
@@ -80,7 +80,7 @@ class Group:
 
         return field(default=default, metadata={"typer": made, "parse": kind.parse, "group": self})
 
-    def several(self, words: str, takes: Kind | str, *, name: str | None = None) -> Any:  # noqa: ANN401
+    def several(self, words: str, takes: OptionType | str, *, name: str | None = None) -> Any:  # noqa: ANN401
         """Declare an option that may be repeated. The field has all values."""
         return self.option(words, takes, name=name, default=())
 

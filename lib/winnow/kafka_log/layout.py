@@ -16,7 +16,7 @@ _MOST_NAMED = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class LogHome:
     """A partition directory, and the log directory that contains it."""
 
     topic_partition: TopicPartition
@@ -26,7 +26,7 @@ class Home:
     """Why it is unknown which records the partition has: it has other directories, too."""
 
 
-def find_partitions(storage: Storage, paths: Sequence[str]) -> list[Home]:
+def find_partitions(storage: Storage, paths: Sequence[str]) -> list[LogHome]:
     """Return partitions sorted by topic and partition.
 
     For a log directory these are all partitions that its broker would load, except the metadata
@@ -34,7 +34,7 @@ def find_partitions(storage: Storage, paths: Sequence[str]) -> list[Home]:
     UsageError for a path that is neither kind of directory, and for a directory that is found
     twice.
     """
-    found: dict[TopicPartition, list[Home]] = {}
+    found: dict[TopicPartition, list[LogHome]] = {}
     for path in paths:
         for home in _look(storage, path):
             homes = found.setdefault(home.topic_partition, [])
@@ -48,7 +48,7 @@ def find_partitions(storage: Storage, paths: Sequence[str]) -> list[Home]:
     return [_one_of(found[topic_partition]) for topic_partition in sorted(found)]
 
 
-def _one_of(homes: Sequence[Home]) -> Home:
+def _one_of(homes: Sequence[LogHome]) -> LogHome:
     if len(homes) == 1:
         return homes[0]
     problem = CorruptLogError(
@@ -60,7 +60,9 @@ def _one_of(homes: Sequence[Home]) -> Home:
     return replace(homes[0], problem=problem)
 
 
-def chosen(homes: Sequence[Home], topics: Sequence[str], partitions: frozenset[int]) -> list[Home]:
+def chosen(
+    homes: Sequence[LogHome], topics: Sequence[str], partitions: frozenset[int]
+) -> list[LogHome]:
     """Keep topics that match one of the globs and none of those that begin with `!`, and these
     partition numbers.
 
@@ -79,7 +81,9 @@ def chosen(homes: Sequence[Home], topics: Sequence[str], partitions: frozenset[i
     ]
 
 
-def check_offsets(homes: Sequence[Home], asked: Iterable[TopicPartition], *, option: str) -> None:
+def check_offsets(
+    homes: Sequence[LogHome], asked: Iterable[TopicPartition], *, option: str
+) -> None:
     """Raise UsageError if `option` gives an offset for a partition that does not exist."""
     known = [home.topic_partition for home in homes]
     for wanted in set(asked).difference(known):
@@ -93,7 +97,7 @@ def check_offsets(homes: Sequence[Home], asked: Iterable[TopicPartition], *, opt
         )
 
 
-def _look(storage: Storage, path: str) -> list[Home]:
+def _look(storage: Storage, path: str) -> list[LogHome]:
     path = local_path(path)
     directory = storage.canonical(path)
     try:
@@ -119,10 +123,10 @@ def _look(storage: Storage, path: str) -> list[Home]:
                 where=directory,
                 hint="Rename or link it.",
             )
-        return [Home(found, directory, log_dir)]
+        return [LogHome(found, directory, log_dir)]
     named = [(topic_partition_of(entry.name), entry.name) for entry in entries if entry.is_dir]
     homes = [
-        Home(found, f"{directory}/{name}", directory)
+        LogHome(found, f"{directory}/{name}", directory)
         for found, name in named
         if found is not None and name == str(found) and found.topic != METADATA_TOPIC
     ]

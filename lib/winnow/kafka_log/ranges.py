@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from winnow.errors import CorruptLogError
-from winnow.kafka_log.layout import Home, check_offsets, chosen, find_partitions
+from winnow.kafka_log.layout import LogHome, check_offsets, chosen, find_partitions
 from winnow.kafka_log.options import ANY_TIME, DEFAULT_BYTES, MAX_LONG, Bound, Options, Times
 from winnow.kafka_log.stable import read_stable
 from winnow.logdir.batches import Piece, read_batches
@@ -37,7 +37,7 @@ _HEAD = FRAME_SIZE + RECORD_OVERHEAD_V0
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class ReadRange:
     """Whole batches of one segment. Of their records, those from `first` on and below `end`."""
 
     topic_partition: TopicPartition
@@ -85,7 +85,7 @@ class Unreadable:
     error: CorruptLogError
 
 
-Task = tuple[Range | Unreadable, ...]
+Task = tuple[ReadRange | Unreadable, ...]
 
 
 def plan_tasks(storage: Storage, options: Options) -> list[Task]:
@@ -96,7 +96,7 @@ def plan_tasks(storage: Storage, options: Options) -> list[Task]:
     for option, bound in (("startingOffsets", options.start), ("endingOffsets", options.end)):
         check_offsets(found, bound.offsets, option=option)
     homes = chosen(found, options.topics, options.partitions)
-    items: list[Range | Unreadable] = []
+    items: list[ReadRange | Unreadable] = []
     log_starts = cache(partial(_log_starts, storage))
     for home in homes:
         if home.problem is not None:
@@ -123,8 +123,8 @@ def _log_starts(storage: Storage, log_dir: str) -> dict[TopicPartition, int] | C
 
 
 def _of_partition(
-    storage: Storage, home: Home, options: Options, log_start: int
-) -> Iterator[Range | Unreadable]:
+    storage: Storage, home: LogHome, options: Options, log_start: int
+) -> Iterator[ReadRange | Unreadable]:
     for error in half_swapped(storage, home.directory):
         yield Unreadable(home.topic_partition, error)
     segments = Segments(storage, home.directory)
@@ -153,7 +153,7 @@ def ranges_of(
     aborted: Array,
     times: Times = ANY_TIME,
     max_bytes: int = DEFAULT_BYTES,
-) -> Iterator[Range]:
+) -> Iterator[ReadRange]:
     """Yield all ranges of a partition with offsets from `first` up to `end` (exclusive). `aborted`
     has dtype ABORTED.
 
@@ -172,7 +172,7 @@ def ranges_of(
             for start_byte, end_byte, least in _cuts(
                 segments, number, first, end, times, max_bytes
             ):
-                yield Range(
+                yield ReadRange(
                     topic_partition=topic_partition,
                     path=segments.path(number),
                     start_byte=start_byte,
@@ -269,5 +269,5 @@ def _boundary(segments: Segments, number: int, index: Array, entry: int) -> tupl
     return None
 
 
-def _cost(item: Range | Unreadable) -> int:
-    return OPEN_BYTES + (item.end_byte - item.start_byte if isinstance(item, Range) else 0)
+def _cost(item: ReadRange | Unreadable) -> int:
+    return OPEN_BYTES + (item.end_byte - item.start_byte if isinstance(item, ReadRange) else 0)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from winnow import batch_memory
 from winnow.errors import BatchMemoryError, CorruptLogError, WinnowError
 from winnow.kafka_log.options import Mode, Options
-from winnow.kafka_log.ranges import Range, Task, Unreadable
+from winnow.kafka_log.ranges import ReadRange, Task, Unreadable
 from winnow.kafka_log.rows import Records, parts_of, problem_row, record_batch
 from winnow.logdir.batches import Piece, TornLogError
 from winnow.policy.transactions import aborted_batches
@@ -62,7 +62,7 @@ def _problem(
 
 
 class _RangeReader:
-    def __init__(self, options: Options, schema: pa.Schema, wanted: Range) -> None:
+    def __init__(self, options: Options, schema: pa.Schema, wanted: ReadRange) -> None:
         self._options, self._schema, self._range = options, schema, wanted
         self._segment = wanted.path.rpartition("/")[2]
         self._parts = parts_of(schema)

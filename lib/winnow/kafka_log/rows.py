@@ -23,7 +23,7 @@ from winnow.wire.batch import (
     Codec,
 )
 from winnow.wire.buffers import Array, RecordBlocks, Rows
-from winnow.wire.columns import Part, Places, RecordPlaces, gathered, header_places
+from winnow.wire.columns import ByteStrings, Part, RecordPlaces, gathered, header_places
 
 _CODECS = [codec.name.lower() for codec in Codec]
 _PARTS = {"key": Part.KEY, "value": Part.VALUE, "headers": Part.HEADERS}
@@ -143,7 +143,7 @@ def _delete_horizon(records: Records, kind: pa.DataType) -> pa.Array:
     )
 
 
-def _byte_strings(blocks: RecordBlocks, places: Places, kind: pa.DataType) -> pa.Array:
+def _byte_strings(blocks: RecordBlocks, places: ByteStrings, kind: pa.DataType) -> pa.Array:
     """Return a binary or string array, null where the size is -1."""
     ends, data = gathered(blocks, places)
     return pa.Array.from_buffers(
@@ -153,7 +153,7 @@ def _byte_strings(blocks: RecordBlocks, places: Places, kind: pa.DataType) -> pa
     )
 
 
-def _header_lists(blocks: RecordBlocks, headers: Places, kind: pa.DataType) -> pa.Array:
+def _header_lists(blocks: RecordBlocks, headers: ByteStrings, kind: pa.DataType) -> pa.Array:
     """Return a list of (key, value) per record, null without headers, as Spark's Kafka source."""
     keys, values = header_places(blocks, headers)
     pair = kind.value_type
@@ -179,7 +179,7 @@ def _timestamps(ms: Array, kind: pa.DataType, *, valid: Array | None = None) -> 
     return pa.Array.from_buffers(kind, len(ms), [_validity(valid), pa.py_buffer(micros)])
 
 
-def _names(blocks: RecordBlocks, places: Places, kind: pa.DataType) -> pa.Array:
+def _names(blocks: RecordBlocks, places: ByteStrings, kind: pa.DataType) -> pa.Array:
     """Return header keys. A key that is not UTF-8 gets replacement characters, as in a consumer."""
     names = _byte_strings(blocks, places, kind)
     try:

@@ -165,7 +165,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class ReadStop:
     """Why reading stopped before the end of the file, and at which byte."""
 
     status: WalkStatus
@@ -196,7 +196,7 @@ def read_batches(
     for item in read_to_stop(
         storage, path, size=size, start=start, least_offset=least_offset, piece_bytes=piece_bytes
     ):
-        if isinstance(item, Stop):
+        if isinstance(item, ReadStop):
             error, end = item.error, out_of_reach(least)
             following = None
             if isinstance(error, TornLogError):
@@ -217,8 +217,8 @@ def read_to_stop(
     start: int = 0,
     least_offset: int = 0,
     piece_bytes: int = PIECE_BYTES,
-) -> Iterator[Piece | Stop]:
-    """Like `read_batches`, but a `Stop` as the last item replaces the error."""
+) -> Iterator[Piece | ReadStop]:
+    """Like `read_batches`, but a `ReadStop` as the last item replaces the error."""
     at, least = start, least_offset
     usual = wanted = max(piece_bytes, HEADER_V2_SIZE)  # less would not show a batch's length
     while at < size:
@@ -240,7 +240,7 @@ def read_to_stop(
             continue
         wanted = _needed(data, size - at)
         if walk.status is not WalkStatus.TORN or wanted <= length:
-            yield Stop(walk.status, at, _fault(walk, data, path, at=at, left=size - at))
+            yield ReadStop(walk.status, at, _fault(walk, data, path, at=at, left=size - at))
             return
 
 

@@ -24,7 +24,7 @@ from typing import Self
 
 from winnow.errors import CorruptLogError, LogDirInUseError
 from winnow.storage.lease_file import LEASE, LeaseFile, Seen
-from winnow.storage.own_json import Value, parse_json
+from winnow.storage.own_json import JsonValue, parse_json
 from winnow.storage.permissions import user_name
 from winnow.storage.places import lift_fence, put_fence
 from winnow.words import printable
@@ -182,7 +182,7 @@ def _holder(seen: Seen) -> str:
     return "an unknown process"
 
 
-def _fields(seen: Seen, *names: str) -> list[Value]:
+def _fields(seen: Seen, *names: str) -> list[JsonValue]:
     """Return fields of the lease. Raises CorruptLogError if it is half written or damaged."""
     found = parse_json(seen.data, LEASE, most_bytes=_MOST_BYTES).fields(names, None)
     return [found[name] for name in names]

@@ -46,7 +46,7 @@ class IndexEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundBatch:
     """A batch in a log, and how it was found."""
 
     path: str
@@ -88,7 +88,7 @@ class Segments:
                 "no segment", expected="at least one .log file", found="none", where=directory
             )
 
-    def find_offset(self, offset: int) -> Found | None:
+    def find_offset(self, offset: int) -> FoundBatch | None:
         """Return the first batch that ends at or after `offset`, and its first record from there.
 
         None if the log ends before it. For an offset below the log it is the first batch. A broker
@@ -100,7 +100,7 @@ class Segments:
         """Return the first record that a `read_uncommitted` consumer gets when it seeks to
         `offset`. None at the end of the log.
 
-        `Found.record` may be another one: it may be of a control batch, or None where cleaning
+        `FoundBatch.record` may be another one: it may be of a control batch, or None where cleaning
         removed records of a batch.
         """
         for found in self._from(offset):
@@ -108,13 +108,13 @@ class Segments:
                 return found.record
         return None
 
-    def _from(self, offset: int) -> Iterator[Found]:
+    def _from(self, offset: int) -> Iterator[FoundBatch]:
         # If compaction removed the offset from the floor segment, the first batch of the next
         # segment follows.
         for number in range(max(bisect_right(self.bases, offset) - 1, 0), len(self.bases)):
             yield from self._scan(number, offset, [], offset=offset)
 
-    def find_timestamp(self, timestamp: int, *, log_start_offset: int = 0) -> Found | None:
+    def find_timestamp(self, timestamp: int, *, log_start_offset: int = 0) -> FoundBatch | None:
         """Return the first record from the log start offset on whose timestamp (ms) is `timestamp`
         or later. None if there is none.
 
@@ -151,7 +151,7 @@ class Segments:
 
     def _scan(
         self, number: int, start: int, notes: list[str], *, offset: int, timestamp: int = _ANY
-    ) -> Iterator[Found]:
+    ) -> Iterator[FoundBatch]:
         """Yield the batches of a segment that may have a record from `offset` and from `timestamp`
         on, each with its first such record. The index knows where to begin for `start`.
         """
@@ -162,7 +162,7 @@ class Segments:
             for row in np.flatnonzero(reach & (piece.rows["max_timestamp"] >= timestamp)).tolist():
                 records = records_of(piece, row, path)
                 wanted = (r for r in records if r.offset >= offset and r.timestamp >= timestamp)
-                yield Found(
+                yield FoundBatch(
                     path=path,
                     index_entry=entry,
                     scanned=scanned + row + 1,

@@ -12,7 +12,7 @@ from winnow.errors import CorruptLogError
 from winnow.logdir.metadata_image import MetadataImage
 from winnow.logdir.metadata_log import (
     LogEnd,
-    Value,
+    MetadataValue,
     decompression_budget,
     list_snapshots,
     read_log,
@@ -62,7 +62,7 @@ def read_cluster_metadata(
     *,
     unclean: bool = False,
     as_broker: bool = False,
-    see: Callable[[Value], None] = lambda _: None,
+    see: Callable[[MetadataValue], None] = lambda _: None,
 ) -> ClusterMetadata:
     """Read the state in a `__cluster_metadata-0` directory.
 
@@ -127,6 +127,6 @@ def read_cluster_metadata(
     )
 
 
-def _take(image: MetadataImage, see: Callable[[Value], None], value: Value) -> None:
+def _take(image: MetadataImage, see: Callable[[MetadataValue], None], value: MetadataValue) -> None:
     see(value)
     image.take(value)

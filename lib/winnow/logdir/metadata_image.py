@@ -13,7 +13,7 @@ from typing import Self
 
 from winnow.budget import Budget
 from winnow.errors import CorruptLogError, OversizedBatchError
-from winnow.logdir.metadata_log import Value
+from winnow.logdir.metadata_log import MetadataValue
 from winnow.state import ALL_BROKERS, Section, TopicIdentity
 from winnow.wire.metadata_records import (
     BROKER_RESOURCE,
@@ -125,7 +125,7 @@ class MetadataImage:
         self._snapshot = None
         return self
 
-    def take(self, value: Value) -> None:
+    def take(self, value: MetadataValue) -> None:
         """Apply a record; those of a transaction together at its end, or not at all. `check` raises
         the first error. Records after it are ignored.
         """
@@ -140,7 +140,7 @@ class MetadataImage:
         if self._error is not None:
             raise self._error
 
-    def _apply(self, value: Value) -> None:
+    def _apply(self, value: MetadataValue) -> None:
         try:
             decoded = decode_metadata_record(value.data)
         except CorruptLogError as error:
@@ -175,7 +175,7 @@ class MetadataImage:
             case record:
                 self._now(record, *places)
 
-    def _place(self, value: Value) -> str:
+    def _place(self, value: MetadataValue) -> str:
         if self._snapshot is not None:
             return f"{self._name} snapshot {self._snapshot}"
         return f"{self._name} offset {value.offset}"

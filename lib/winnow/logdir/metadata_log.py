@@ -47,7 +47,7 @@ that a broker looks at.
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class MetadataValue:
     """A record's value, which may be null, and its offset."""
 
     offset: int
@@ -95,7 +95,7 @@ def list_snapshots(storage: Storage, directory: str) -> list[tuple[int, str]]:
 def read_snapshot(
     storage: Storage,
     path: str,
-    use: Callable[[Value], object] = lambda _: None,
+    use: Callable[[MetadataValue], object] = lambda _: None,
     *,
     complete: bool = True,
     budget: Budget | None = None,
@@ -130,7 +130,7 @@ def read_snapshot(
 def read_log(
     storage: Storage,
     directory: str,
-    use: Callable[[Value], object],
+    use: Callable[[MetadataValue], object],
     *,
     start: int,
     unclean: bool = False,
@@ -257,11 +257,11 @@ def _batches(buf: Bytes, path: str, *, least_offset: int) -> Iterator[Rows]:
     walk.check(path)
 
 
-def _values(buf: Bytes, rows: Rows, path: str, budget: Budget) -> Iterator[Value]:
+def _values(buf: Bytes, rows: Rows, path: str, budget: Budget) -> Iterator[MetadataValue]:
     for row in rows[(rows["attributes"] & CONTROL) == 0]:
         where = _where(row, path)
         for record in _records(buf, row, path, budget):
-            yield Value(record.offset, record.value, where)
+            yield MetadataValue(record.offset, record.value, where)
 
 
 def _check_end(

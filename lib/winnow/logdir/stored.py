@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
-from winnow.storage.own_json import MAX_LONG, Value
+from winnow.storage.own_json import MAX_LONG, JsonValue
 
 Natural = Annotated[int, 0, MAX_LONG]
 """An integer in this range. A plain `int` may be negative, too."""
@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 
 
 def stored(
-    value: Value, kind: type[_T], *, beside: Collection[str] | None = (), **known: object
+    value: JsonValue, kind: type[_T], *, beside: Collection[str] | None = (), **known: object
 ) -> _T:
     """Return a value as a dataclass. Raises CorruptLogError.
 
@@ -36,7 +36,7 @@ def stored(
     return kind(**known, **{n: _read(found[n], types[n], inside) for n in names & found.keys()})
 
 
-def _read(value: Value, kind: Any, beside: Collection[str] | None) -> object:  # noqa: ANN401, PLR0911 - any type, and one return for each
+def _read(value: JsonValue, kind: Any, beside: Collection[str] | None) -> object:  # noqa: ANN401, PLR0911 - any type, and one return for each
     origin, inner = get_origin(kind), get_args(kind)
     if type(None) in inner:
         return None if value.raw is None else _read(value, inner[0], beside)

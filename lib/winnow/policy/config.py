@@ -26,7 +26,7 @@ MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 
 
-class Kind(Enum):
+class ConfigType(Enum):
     """Types of Kafka's `ConfigDef`. POLICY is its LIST, used by one key only."""
 
     INT = "a whole number of 32 bits"
@@ -45,17 +45,17 @@ class Synonym:
     """A broker's name for a topic config. The value is multiplied by `unit`."""
 
     name: str
-    kind: Kind
+    kind: ConfigType
     allowed: Range = ANY
     unit: int = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class ConfigKey:
     """Kafka's definition of a setting. `synonyms`: the first that is set wins, as in a broker."""
 
     name: str
-    kind: Kind
+    kind: ConfigType
     default: Value | None
     allowed: Range
     doc: str
@@ -68,7 +68,7 @@ class Key:
 
 
 def _key(
-    kind: Kind,
+    kind: ConfigType,
     default: Value | None,
     allowed: Range,
     doc: str,
@@ -79,7 +79,13 @@ def _key(
     return field(metadata={"key": (kind, default, allowed, doc, brokers, broker_only)})
 
 
-INT, LONG, DOUBLE, BOOLEAN, POLICY = Kind.INT, Kind.LONG, Kind.DOUBLE, Kind.BOOLEAN, Kind.POLICY
+INT, LONG, DOUBLE, BOOLEAN, POLICY = (
+    ConfigType.INT,
+    ConfigType.LONG,
+    ConfigType.DOUBLE,
+    ConfigType.BOOLEAN,
+    ConfigType.POLICY,
+)
 
 
 def is_default(source: str) -> bool:
@@ -208,19 +214,19 @@ class TopicConfig:
         return "delete" in self.cleanup_policy
 
 
-def _of_field(attribute: str, *declared: Any) -> Key:  # noqa: ANN401 - what `_key` was given
+def _of_field(attribute: str, *declared: Any) -> ConfigKey:  # noqa: ANN401 - what `_key` was given
     kind, default, allowed, doc, brokers, broker_only = declared
     name = attribute.replace("_", ".")
     synonyms = (
         Synonym(given, kind, allowed) if isinstance(given, str) else given
         for given in ((name,) if broker_only else brokers)
     )
-    return Key(name, kind, default, allowed, doc, tuple(synonyms), broker_only)
+    return ConfigKey(name, kind, default, allowed, doc, tuple(synonyms), broker_only)
 
 
 KEYS = tuple(_of_field(f.name, *f.metadata["key"]) for f in fields(TopicConfig) if f.metadata)
-BY_TOPIC_NAME: Mapping[str, Key] = {key.name: key for key in KEYS if not key.broker_only}
-BY_BROKER_NAME: Mapping[str, tuple[Key, Synonym]] = {
+BY_TOPIC_NAME: Mapping[str, ConfigKey] = {key.name: key for key in KEYS if not key.broker_only}
+BY_BROKER_NAME: Mapping[str, tuple[ConfigKey, Synonym]] = {
     s.name: (key, s) for key in KEYS for s in key.synonyms
 }
 

@@ -59,7 +59,7 @@ _OPTION = "--topic-configs"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SettingEntry:
     """One setting from some source: Kafka's key, its checked value, and its place, for people."""
 
     key: str
@@ -73,13 +73,13 @@ class DescribedConfigs:
     a section, even one without overrides.
     """
 
-    entries: Mapping[Section, Mapping[str, Entry]] = field(default_factory=dict)
+    entries: Mapping[Section, Mapping[str, SettingEntry]] = field(default_factory=dict)
     """The settings of each section, by key."""
     described: frozenset[Section] = frozenset()
     """The sections that Kafka's tool described: none of their own settings is missing."""
     notes: tuple[str, ...] = ()
 
-    def of(self, kind: str, name: object = "") -> Mapping[str, Entry]:
+    def of(self, kind: str, name: object = "") -> Mapping[str, SettingEntry]:
         return self.entries.get((kind, str(name)), {})
 
 
@@ -120,7 +120,7 @@ def parse_topic_configs_file(text: str, *, file: str) -> DescribedConfigs:
 
 def reported_entry(
     section: Section, key: str, text: str, *, where: str, dynamic: bool = True
-) -> Entry | str | None:
+) -> SettingEntry | str | None:
     """Return a setting that a broker or a controller reports, or why it is ignored. None for an
     unknown key of a broker: plug-ins have their own. `dynamic`: it may not be from the broker's
     server.properties.
@@ -132,14 +132,14 @@ def reported_entry(
     value = unless_wrong(parse, key, text, where=where)
     if value is None:
         return f"{key} is unknown to Winnow and ignored" if of_topic else None
-    return Entry(key, value, where)
+    return SettingEntry(key, value, where)
 
 
 class _Reader:
     def __init__(self) -> None:
         self._section: Section | None = None
         self._overrides_only = True
-        self.entries: dict[Section, dict[str, Entry]] = {}
+        self.entries: dict[Section, dict[str, SettingEntry]] = {}
         self.described: set[Section] = set()
         self.notes: list[str] = []
 
@@ -216,9 +216,9 @@ class _Reader:
             read = unless_wrong(parse_topic_value, key, value, where=where)
             if read is None:  # typed wrongly, perhaps: what was meant is unknown
                 read = Wrong(str(unknown_topic_key(key, where=where)))
-            self._add(Entry(key, read, where), ("topic", topic))
+            self._add(SettingEntry(key, read, where), ("topic", topic))
 
-    def _add(self, entry: Entry, section: Section) -> None:
+    def _add(self, entry: SettingEntry, section: Section) -> None:
         known = self.entries.setdefault(section, {})
         before = known.get(entry.key)
         if before is None or isinstance(entry.value, Wrong):

@@ -46,7 +46,7 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class Decision:
     verdict: Verdict
     rule: str
     """Section of the deciding rule, as `S5.5`."""
@@ -100,7 +100,7 @@ class RecordFacts:
     """Its segment is younger than `RoundFacts.legacy_delete_horizon_ms` (S5.1)."""
 
 
-def record_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
+def record_fate(record: RecordFacts, of_round: RoundFacts) -> Decision:
     """Return what the round does with a record in its range. Never UNDECIDED or ABSENT."""
     control = bool(int(record.batch["attributes"][0]) & CONTROL)
     fate = (_marker_fate if control else _data_fate)(record, of_round)
@@ -128,17 +128,17 @@ def header_stays(batch: NDArray[np.void], of_round: RoundFacts) -> str | None:
     return f"a broker needs it to know producer {int(batch['producer_id'][0])}"
 
 
-def _data_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
+def _data_fate(record: RecordFacts, of_round: RoundFacts) -> Decision:
     if record.aborted is not None:
         first, marker = record.aborted
         words = f"its transaction, which began at offset {first}, was aborted at {marker}"
         facts = (Fact("transaction_first_offset", first), Fact("abort_marker_offset", marker))
-        return Fate(Verdict.GOES, "S5.4", words, facts)
+        return Decision(Verdict.GOES, "S5.4", words, facts)
     if record.null_key:
-        return Fate(Verdict.GOES, "S5.5", "it has no key; compaction deletes such records")
+        return Decision(Verdict.GOES, "S5.5", "it has no key; compaction deletes such records")
     if record.latest is not None and record.latest > record.offset:
         words = f"offset {record.latest} is the last record of its key in the dirty range"
-        return Fate(Verdict.GOES, "S5.5", words, (Fact("superseded_by", record.latest),))
+        return Decision(Verdict.GOES, "S5.5", words, (Fact("superseded_by", record.latest),))
     if record.null_value:
         return _tombstone_fate(record, of_round)
     if record.offset >= of_round.first_dirty_offset:
@@ -148,21 +148,21 @@ def _data_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
             f"its key has no record in the dirty range [{of_round.first_dirty_offset}, "
             f"{of_round.end_offset})"
         )
-    return Fate(Verdict.STAYS, "S5.5", words)
+    return Decision(Verdict.STAYS, "S5.5", words)
 
 
-def _marker_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
+def _marker_fate(record: RecordFacts, of_round: RoundFacts) -> Decision:
     what = f"{record.marker or 'control'} record"
     if not record.emptied:
         words = f"{what}: a batch of its transaction is still in the log"
-        return Fate(Verdict.STAYS, "S5.8", words)
+        return Decision(Verdict.STAYS, "S5.8", words)
     alone = f"{what} without a batch of its transaction"
     if not of_round.delete_horizons:
         return _by_age("S5.8", f"{alone},", record)
     return _by_horizon("S5.8", f"{alone}: ", f"{what}: its", record, of_round)
 
 
-def _tombstone_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
+def _tombstone_fate(record: RecordFacts, of_round: RoundFacts) -> Decision:
     last = "a tombstone, the last record of its key"
     legacy = int(record.batch["magic"][0]) < MAX_MAGIC
     if not of_round.delete_horizons or (legacy and not of_round.converts):
@@ -174,15 +174,19 @@ def _tombstone_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
     return _with_new_horizon("S5.5", f"{last}; converted to v2, ", record, of_round)
 
 
-def _by_age(rule: str, what: str, record: RecordFacts) -> Fate:
+def _by_age(rule: str, what: str, record: RecordFacts) -> Decision:
     """Decide by the time of the segment: as before Kafka 3.1, and for v0 and v1 (S5.1)."""
     if record.retain_legacy_deletes:
         words = f"{what} in a segment younger than delete.retention.ms requires"
-        return Fate(Verdict.STAYS, rule, words)
-    return Fate(Verdict.GOES, rule, f"{what} in a segment older than delete.retention.ms allows")
+        return Decision(Verdict.STAYS, rule, words)
+    return Decision(
+        Verdict.GOES, rule, f"{what} in a segment older than delete.retention.ms allows"
+    )
 
 
-def _by_horizon(rule: str, new: str, whose: str, record: RecordFacts, of_round: RoundFacts) -> Fate:
+def _by_horizon(
+    rule: str, new: str, whose: str, record: RecordFacts, of_round: RoundFacts
+) -> Decision:
     """Decide by the delete horizon of the batch (S5.8). `new` begins the words if it has none yet,
     `whose` if it has one.
     """
@@ -194,20 +198,20 @@ def _by_horizon(rule: str, new: str, whose: str, record: RecordFacts, of_round: 
         left = duration(horizon - record.now)
         words = f"{whose} delete horizon has not passed: {iso(horizon)}, in {left}"
         verdict = Verdict.STAYS
-    return Fate(verdict, rule, words, (Fact("delete_horizon", horizon, time=True),))
+    return Decision(verdict, rule, words, (Fact("delete_horizon", horizon, time=True),))
 
 
-def _with_new_horizon(rule: str, what: str, record: RecordFacts, of_round: RoundFacts) -> Fate:
+def _with_new_horizon(rule: str, what: str, record: RecordFacts, of_round: RoundFacts) -> Decision:
     horizon = java_long.delete_horizon(record.now, of_round.delete_retention_ms)
     if horizon is None:
         words = (
             f"delete.retention.ms {of_round.delete_retention_ms} is too long: "
             "its batch gets no delete horizon"
         )
-        return Fate(Verdict.STAYS, rule, what + words)
+        return Decision(Verdict.STAYS, rule, what + words)
     words = (
         f"its batch gets its delete horizon now, {iso(horizon)}, and the first cleaning "
         "after that deletes it"
     )
     fact = Fact("delete_horizon_after", horizon, time=True)
-    return Fate(Verdict.STAYS, rule, what + words, (fact,))
+    return Decision(Verdict.STAYS, rule, what + words, (fact,))

@@ -13,7 +13,7 @@ from winnow.policy.config import (
     INT_MAX,
     LONG_MAX,
     UNLIMITED_OR_POSITIVE,
-    Kind,
+    ConfigType,
     Value,
 )
 from winnow.policy.ignored_settings import TOPIC_KEYS, is_meaningless_broker_key
@@ -101,7 +101,7 @@ def unknown_key(name: str, names: list[str], *, where: str) -> UsageError:
     return UsageError(f"unknown config {name!r}", where=where, hint=hint)
 
 
-def _parse(name: str, text: str, kind: Kind, allowed: Range, *, where: str) -> Value:
+def _parse(name: str, text: str, kind: ConfigType, allowed: Range, *, where: str) -> Value:
     text = text.strip()
     value = _read(text, kind)
     if value is None:
@@ -113,18 +113,18 @@ def _parse(name: str, text: str, kind: Kind, allowed: Range, *, where: str) -> V
     return value
 
 
-def _read(text: str, kind: Kind) -> Value | None:
-    if kind is Kind.POLICY:
+def _read(text: str, kind: ConfigType) -> Value | None:
+    if kind is ConfigType.POLICY:
         parts = {part.strip().lower() for part in text.split(",") if part.strip()}
         return None if parts - {"compact", "delete"} else ",".join(sorted(parts))
-    if kind is Kind.BOOLEAN:
+    if kind is ConfigType.BOOLEAN:
         return {"true": True, "false": False}.get(text.lower())
     try:
-        if kind is Kind.DOUBLE:
+        if kind is ConfigType.DOUBLE:
             return float(text)
         number = int(text)
     except ValueError:
         return None
-    limit = INT_MAX if kind is Kind.INT else LONG_MAX
+    limit = INT_MAX if kind is ConfigType.INT else LONG_MAX
     # Python reads 1_000, Java does not; a broker would refuse the value.
     return number if -limit - 1 <= number <= limit and "_" not in text else None

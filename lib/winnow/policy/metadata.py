@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from winnow.policy.describe import DescribedConfigs, Entry, reported_entry
+from winnow.policy.describe import DescribedConfigs, SettingEntry, reported_entry
 from winnow.state import ALL_BROKERS, Section, Texts, TopicIdentity
 
 
@@ -90,7 +90,7 @@ def metadata_settings(
     """Parse the values. One that Winnow would refuse affects the topics for which it counts, not
     the run. An unknown topic key is noted: the controller that wrote it knew it.
     """
-    entries: dict[Section, dict[str, Entry]] = {section: {} for section in sections}
+    entries: dict[Section, dict[str, SettingEntry]] = {section: {} for section in sections}
     ignored: dict[bool, set[str]] = {True: set(), False: set()}
     for section, texts in sections.items():
         of_topic = section[0] == "topic"
@@ -113,7 +113,7 @@ def _words(section: Section) -> str:
 def why_doubtful(
     own: DescribedConfigs,
     described: DescribedConfigs,
-    used: Collection[Entry],
+    used: Collection[SettingEntry],
     topic: str,
     node_id: int | None,
 ) -> str | None:

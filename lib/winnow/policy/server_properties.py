@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from winnow.errors import UsageError
 from winnow.policy.config import BY_BROKER_NAME, BY_TOPIC_NAME
-from winnow.policy.describe import Entry
+from winnow.policy.describe import SettingEntry
 from winnow.policy.keys import Ignored, Wrong, parse_broker_value, unknown_key, unless_wrong
 from winnow.policy.other_properties import check_is_of_a_broker, from_providers, not_asked
 
@@ -24,7 +24,7 @@ _NO_PATH = re.compile("[\0\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class ServerProperties:
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, SettingEntry]
     """By key."""
     notes: tuple[str, ...] = ()
     metadata_log_dir: str | None = None
@@ -82,7 +82,7 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
     """
     import javaproperties  # noqa: PLC0415 - it loads http, email and XML, and most runs are given no such file
 
-    entries: dict[str, Entry] = {}
+    entries: dict[str, SettingEntry] = {}
     notes: list[str] = []
     own: dict[str, str] = {}
     line = 1
@@ -95,7 +95,7 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
             own[element.key] = element.value.strip()
             parsed = unless_wrong(parse_broker_value, element.key, element.value, where=where)
             if parsed is not None:
-                entries[element.key] = Entry(element.key, parsed, where)
+                entries[element.key] = SettingEntry(element.key, parsed, where)
             elif element.key in BY_TOPIC_NAME:
                 notes.append(
                     f"{where}: {element.key} is a topic config, which a broker ignores here"
@@ -117,7 +117,7 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
         if not isinstance(entries[key].value, Ignored):
             where = entries[key].where
             why = Wrong(str(not_asked(key, own[key], where=where)))
-            entries[key] = Entry(key, why, where)
+            entries[key] = SettingEntry(key, why, where)
     node_id = own.get("node.id") or own.get("broker.id") or ""
     log_dirs = "log.dirs" if own.get("log.dirs") else "log.dir"
     places = "" if log_dirs in provided else own.get(log_dirs, "")

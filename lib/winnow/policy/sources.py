@@ -42,7 +42,7 @@ from winnow.policy.config import (
     Value,
     topic_config,
 )
-from winnow.policy.describe import DescribedConfigs, Entry
+from winnow.policy.describe import DescribedConfigs, SettingEntry
 from winnow.policy.ignored_settings import CLEANER_TUNING, TOPIC_KEYS
 from winnow.policy.keys import (
     Ignored,
@@ -75,10 +75,10 @@ class Unknown:
 @dataclass(frozen=True, slots=True)
 class TopicSet:
     glob: str
-    entry: Entry
+    entry: SettingEntry
 
 
-def parse_set(text: str, *, option: str = "--set") -> Entry:
+def parse_set(text: str, *, option: str = "--set") -> SettingEntry:
     """Parse `KEY=VALUE` of --set: a broker's name of a key. UsageError for any other key, and for a
     topic's name: whoever types one may mean all topics or only their defaults.
     """
@@ -86,7 +86,7 @@ def parse_set(text: str, *, option: str = "--set") -> Entry:
     key, value = _split(text, where)
     parsed = parse_broker_value(key, value, where=where)
     if parsed is not None:
-        return Entry(key, parsed, where)
+        return SettingEntry(key, parsed, where)
     if key in BY_TOPIC_NAME or key in TOPIC_KEYS:
         synonyms = BY_TOPIC_NAME[key].synonyms if key in BY_TOPIC_NAME else ()
         default = (
@@ -113,14 +113,14 @@ def parse_topic_set(text: str, *, option: str = "--topic-set") -> TopicSet:
     parsed = parse_topic_value(key, value, where=where)
     if parsed is None:
         raise unknown_topic_key(key, where=where)
-    return TopicSet(glob, Entry(key, parsed, where))
+    return TopicSet(glob, SettingEntry(key, parsed, where))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All given settings, parsed. `resolve` returns those of one topic."""
 
-    sets: Sequence[Entry] = ()
+    sets: Sequence[SettingEntry] = ()
     topic_sets: Sequence[TopicSet] = ()
     topic_configs: DescribedConfigs | None = None
     server_properties: ServerProperties | Sequence[ServerProperties] | None = None
@@ -226,7 +226,7 @@ class Settings:
         lenient = replace(self, topic_sets=(*assumed, *self.topic_sets))
         return lenient.resolve(topic, node_id=node_id) if isinstance(found, Unknown) else found
 
-    def _why_not(self, entry: Entry) -> str | None:
+    def _why_not(self, entry: SettingEntry) -> str | None:
         """Return why the broker's version would not accept this value, or None."""
         allowed = self.kafka.rules.settings.get(entry.key, ANY)
         versions, value = self.kafka.versions, entry.value
@@ -293,13 +293,13 @@ class Settings:
         kinds = {kind for kind, _ in (*self._printed.described, *self._printed.entries)}
         return not kinds.isdisjoint({"effective", "broker", "cluster"})
 
-    def _topic_levels(self, topic: str) -> Iterator[Mapping[str, Entry]]:
+    def _topic_levels(self, topic: str) -> Iterator[Mapping[str, SettingEntry]]:
         yield {s.entry.key: s.entry for s in self.topic_sets if fnmatchcase(topic, s.glob)}
         yield self._printed.of("topic", topic)
         if ("effective", topic) not in self._printed.entries:
             yield self._own_log.of("topic", topic)
 
-    def _of_broker(self, topic: str, node_id: int | None) -> Mapping[str, Entry]:
+    def _of_broker(self, topic: str, node_id: int | None) -> Mapping[str, SettingEntry]:
         """Return the settings of broker level, by the topic's name of each key. That name wins
         within a source: only --set and --all have it.
         """
@@ -344,7 +344,7 @@ def _default_that_deletes(values: Mapping[str, tuple[Value, str]]) -> str | None
     return "retention.ms" if "delete" in str(policy) and "retention.ms" not in values else None
 
 
-def _source(name: str, entry: Entry) -> str:
+def _source(name: str, entry: SettingEntry) -> str:
     if entry.key == name or entry.where.startswith("--set"):
         return entry.where
     return f"{entry.key}, {entry.where}"

@@ -9,7 +9,7 @@ from pyspark.sql import functions as f
 
 from winnow.arguments import checked, names, refused
 from winnow.errors import UsageError
-from winnow.kafka_log.layout import Home, check_offsets, chosen, find_partitions
+from winnow.kafka_log.layout import LogHome, check_offsets, chosen, find_partitions
 from winnow.kafka_log.schema import some_columns
 from winnow.kafka_log.source import check_paths, register
 from winnow.reading.bounds import Bound, Point, parse_point, range_options, state_options
@@ -129,7 +129,7 @@ def _homes(
     topics: Sequence[str],
     partitions: frozenset[int],
     bounds: Mapping[str, Bound | None],
-) -> list[Home]:
+) -> list[LogHome]:
     found = find_partitions(Places(), paths)
     for option, bound in bounds.items():
         if isinstance(bound, Mapping):

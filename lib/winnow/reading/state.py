@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as f
 
 from winnow.errors import UsageError
-from winnow.kafka_log.layout import Home
+from winnow.kafka_log.layout import LogHome
 from winnow.logdir.checkpoints import read_offset_checkpoint
 from winnow.logdir.lookup import Segments
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG_START_CHECKPOINT, MAX_LONG
@@ -46,7 +46,7 @@ def last_per_key(frame: DataFrame) -> DataFrame:
     )
 
 
-def check_complete(storage: Storage, homes: Sequence[Home], point: Point) -> None:
+def check_complete(storage: Storage, homes: Sequence[LogHome], point: Point) -> None:
     """Raise UsageError if records that belong to the state have been removed since.
 
     A state is complete if the point is not before the first offset that no cleaner has cleaned
@@ -64,7 +64,7 @@ def check_complete(storage: Storage, homes: Sequence[Home], point: Point) -> Non
         )
 
 
-def _too_early(storage: Storage, homes: Sequence[Home], point: Point) -> Iterator[str]:
+def _too_early(storage: Storage, homes: Sequence[LogHome], point: Point) -> Iterator[str]:
     read = cache(partial(read_offset_checkpoint, storage))
     for home in homes:
         at, log_dir = home.topic_partition, home.log_dir

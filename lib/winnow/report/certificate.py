@@ -21,7 +21,7 @@ from winnow.logdir.survey import LogDir
 from winnow.report.write import page
 from winnow.resources import user_state_dir
 from winnow.storage.output_file import OutputFile, read_output, refuse_in_log_dir
-from winnow.storage.own_json import Value, parse_json
+from winnow.storage.own_json import JsonValue, parse_json
 from winnow.storage.private import ensure_private
 from winnow.verbs.erase.key_hashes import (
     HASH_DIGITS,
@@ -274,7 +274,7 @@ def read_certificate(file: str, hash_key: str | None) -> ErasedKeys:
     return erased_keys(hashes, together, secret, topics=topics, run_id=run_id)
 
 
-def _certificate(file: str) -> Mapping[str, Value]:
+def _certificate(file: str) -> Mapping[str, JsonValue]:
     """Return the fields of a whole certificate. Raises CorruptLogError, OSError, and UsageError for
     a changed one.
     """

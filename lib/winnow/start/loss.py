@@ -24,15 +24,15 @@ _MOST_DAMAGES = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batches:
+class LostBatches:
     """Whole batches in the bytes that go. `more`: they were not all counted."""
 
     batches: int = 0
     records: int = 0
     more: bool = False
 
-    def __add__(self, other: Batches) -> Batches:
-        return Batches(
+    def __add__(self, other: LostBatches) -> LostBatches:
+        return LostBatches(
             batches=self.batches + other.batches,
             records=self.records + other.records,
             more=self.more or other.more,
@@ -43,7 +43,7 @@ class Batches:
 class Loss:
     how: str
     """What is cut and removed, and why."""
-    found: Batches
+    found: LostBatches
     bytes: int
     """Bytes of logs that go."""
 
@@ -103,7 +103,7 @@ def loss_in(
         *((one.base_offset, one.size, one.before, one.next_offset) for one in cuts),
         *((one.base_offset, 0, one.bytes, one.base_offset) for one in gone),
     ]
-    found, left = Batches(), _MOST_BYTES
+    found, left = LostBatches(), _MOST_BYTES
     for base, start, end, least in parts:
         if left <= 0:
             found = replace(found, more=True)
@@ -123,9 +123,9 @@ def _next_batch(storage: Storage, directory: str, cut: LogCut) -> int | None:
     return None if found is None else found[1]
 
 
-def _count(storage: Storage, path: str, start: int, end: int, least_offset: int) -> Batches:
+def _count(storage: Storage, path: str, start: int, end: int, least_offset: int) -> LostBatches:
     """Count the batches with the right CRC between two bytes of a log."""
-    found = Batches()
+    found = LostBatches()
     for _ in range(_MOST_DAMAGES):
         stop = start
         for piece in _pieces(storage, path, start, end, least_offset):
@@ -149,9 +149,11 @@ def _pieces(
             yield item
 
 
-def _whole(piece: Piece) -> Batches:
+def _whole(piece: Piece) -> LostBatches:
     is_sound = np.ones(len(piece.rows), bool)
     is_sound[list(bad_crcs(piece))] = False
     rows = piece.rows[is_sound]
     counts = np.where(rows["magic"] < MAX_MAGIC, 1, rows["record_count"])
-    return Batches(batches=len(rows), records=int(counts.sum()), more=bool(is_wrapper(rows).any()))
+    return LostBatches(
+        batches=len(rows), records=int(counts.sum()), more=bool(is_wrapper(rows).any())
+    )

@@ -47,7 +47,7 @@ class UnusedLog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class MetadataInUse:
     """What the brokers use. At most one of `metadata`, `problem` and `zookeeper` is set."""
 
     metadata: ClusterMetadata | None = None
@@ -96,7 +96,9 @@ class _Found:
     notes: list[str] = field(default_factory=list)
 
 
-def choose_metadata(settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]) -> Choice:
+def choose_metadata(
+    settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]
+) -> MetadataInUse:
     """Return what the brokers use. The order of `log_dirs` does not matter. A metadata log in a
     directory in doubt is not used.
     """
@@ -118,7 +120,7 @@ def choose_metadata(settings: Settings, storage: Storage, log_dirs: Sequence[Log
     }
     if on_zookeeper:
         unused = tuple(_left_of_a_migration(log, on_zookeeper) for log in logs)
-        return Choice(
+        return MetadataInUse(
             zookeeper=len(on_zookeeper) == len(by_node),
             unused=unused,
             notes=tuple(each.why for each in unused),
@@ -294,12 +296,12 @@ def _read(storage: Storage, log_dir: str, node_id: int | None) -> _Log:
     return _Log(log_dir, node_id, metadata, why)
 
 
-def _newest(found: _Found) -> Choice:
+def _newest(found: _Found) -> MetadataInUse:
     """Choose the newest of the logs that brokers use, if that is certain."""
     used, unused, notes = found.used, [*found.unused], [*found.notes]
     if not used:
         problem = "; ".join(found.problems) or None
-        return Choice(
+        return MetadataInUse(
             problem=problem, unused=tuple(unused), notes=_all_notes(problem, unused, notes)
         )
     newest = max(used, key=lambda log: log.position)
@@ -320,7 +322,7 @@ def _newest(found: _Found) -> Choice:
     of_others = [str(log) for log in others if log.log_dir not in beside]
     if problems:
         problem = "; ".join(problems)
-        return Choice(
+        return MetadataInUse(
             problem=problem, unused=tuple(unused), notes=_all_notes(problem, unused, notes)
         )
     if of_others:
@@ -328,7 +330,7 @@ def _newest(found: _Found) -> Choice:
             f"the topics and settings are those of {newest}, the newest. Not used: "
             f"{', '.join(of_others)}"
         )
-    return Choice(
+    return MetadataInUse(
         metadata=newest.metadata,
         log_dir=newest.log_dir,
         unused=tuple(unused),
@@ -375,7 +377,7 @@ def _all_notes(
     return (*notes, *(log.why for log in unused), *broken)
 
 
-def _with_doubt(choice: Choice, log_dirs: Sequence[LogDir]) -> Choice:
+def _with_doubt(choice: MetadataInUse, log_dirs: Sequence[LogDir]) -> MetadataInUse:
     """Add a note where the last records may not have been committed."""
     chosen = next((log_dir for log_dir in log_dirs if log_dir.path == choice.log_dir), None)
     if chosen is None or chosen.clean_shutdown or not any(d.clean_shutdown for d in log_dirs):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.metadata import METADATA_VERSION
-from winnow.logdir.metadata_log import Value
+from winnow.logdir.metadata_log import MetadataValue
 from winnow.policy.known_version import level_name
 from winnow.wire.fields import FieldReader
 from winnow.wire.metadata_records import FRAME_VERSION, UUID_SIZE, uuid_text
@@ -38,7 +38,7 @@ class MetadataFit:
         self._partitions: dict[bytes, set[int]] = {}
         self._before: tuple[dict[int, int], dict[bytes, set[int]]] | None = None
 
-    def see(self, value: Value) -> None:
+    def see(self, value: MetadataValue) -> None:
         if self.problem is not None or value.data is None:
             return
         try:

@@ -21,7 +21,7 @@ from winnow.errors import (
     OversizedBatchError,
     failure_of,
 )
-from winnow.logdir.metadata_log import Value, read_snapshot
+from winnow.logdir.metadata_log import MetadataValue, read_snapshot
 from winnow.logdir.names import BOOTSTRAP_CHECKPOINT, JAVA_INT, META_PROPERTIES, QUORUM_STATE
 from winnow.policy.versions import KnownVersion
 from winnow.start.values import Fate
@@ -72,7 +72,7 @@ def bootstrap_problem(storage: Storage, log_dir: str) -> str | None:
         return None
     with_bytes = 0
 
-    def count(value: Value) -> None:
+    def count(value: MetadataValue) -> None:
         nonlocal with_bytes
         with_bytes += bool(value.data)
 

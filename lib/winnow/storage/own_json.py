@@ -34,7 +34,7 @@ _LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class JsonValue:
     """A value of such a file. Each method returns it as one type, or raises CorruptLogError."""
 
     raw: object
@@ -45,7 +45,7 @@ class Value:
 
     def fields(
         self, needed: Collection[str], allowed: Collection[str] | None = ()
-    ) -> Mapping[str, Value]:
+    ) -> Mapping[str, JsonValue]:
         """Return an object with all fields of `needed`, others only of `allowed`; None: any."""
         raw = self._as(dict, "an object")
         missing = [name for name in needed if name not in raw]
@@ -59,15 +59,17 @@ class Value:
             )
         dot = "." if self.name else ""
         return {
-            name: Value(one, self.path, f"{self.name}{dot}{name}", self.hint)
+            name: JsonValue(one, self.path, f"{self.name}{dot}{name}", self.hint)
             for name, one in raw.items()
         }
 
-    def items(self, *, length: int | None = None) -> list[Value]:
+    def items(self, *, length: int | None = None) -> list[JsonValue]:
         """Return a list, of this length if one is given."""
         expected = "a list" if length is None else f"a list of {length}"
         raw = self._as(list, expected, lambda raw: length in {None, len(raw)})
-        return [Value(one, self.path, f"{self.name}[{i}]", self.hint) for i, one in enumerate(raw)]
+        return [
+            JsonValue(one, self.path, f"{self.name}[{i}]", self.hint) for i, one in enumerate(raw)
+        ]
 
     def integer(self, *, least: int = 0, most: int = MAX_LONG) -> int:
         expected = f"an integer from {least} to {most}"
@@ -130,9 +132,9 @@ class Value:
         )
 
 
-def read_json(storage: Storage, path: str, *, hint: str | None = None) -> Value:
+def read_json(storage: Storage, path: str, *, hint: str | None = None) -> JsonValue:
     """Read a whole file. Raises CorruptLogError, also for none, or no regular one; OSError."""
-    whole = Value(None, path, hint=hint)
+    whole = JsonValue(None, path, hint=hint)
     try:
         entry = storage.entry(path)
     except FileNotFoundError:
@@ -151,11 +153,11 @@ def parse_json(
     hint: str | None = None,
     most_bytes: int = MOST_BYTES,
     most_values: int = MOST_VALUES,
-) -> Value:
+) -> JsonValue:
     """Parse the bytes of a file, in UTF-8. Raises CorruptLogError, before it parses more than
     `most_bytes` or `most_values`.
     """
-    whole = Value(None, path, hint=hint)
+    whole = JsonValue(None, path, hint=hint)
     if len(data) > most_bytes:
         raise whole.refused(f"at most {most_bytes} bytes", "more")
     # Each value begins the file, an object or a list, or follows a comma.
@@ -170,7 +172,7 @@ def parse_json(
         raise whole.refused("JSON", printable(str(error))[:_SHOWN]) from None
     if depth > MAX_DEPTH:
         raise whole.refused(f"at most {MAX_DEPTH} objects or lists inside each other", "more")
-    return Value(raw, path, hint=hint)
+    return JsonValue(raw, path, hint=hint)
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -65,7 +65,7 @@ class Choice(NamedTuple):
         )
 
 
-class Verdict(NamedTuple):
+class BatchActions(NamedTuple):
     """The outcome, which the kernels fill in: one item for each batch."""
 
     action: NDArray[np.int8]
@@ -87,7 +87,7 @@ class Verdict(NamedTuple):
     last_offset: NDArray[np.int64]
     """Offset of the last retained record. Filled in as `base_offset` is."""
 
-    def leading(self, batches: int) -> Verdict:
+    def leading(self, batches: int) -> BatchActions:
         """Return the verdict on the leading batches."""
         some: list[Any] = [array[:batches] for array in self]
-        return Verdict(*some)
+        return BatchActions(*some)

@@ -35,7 +35,7 @@ class Part(Flag):
     ALL = KEY | VALUE | HEADERS
 
 
-class Places(NamedTuple):
+class ByteStrings(NamedTuple):
     """Byte strings inside the areas of batches, one item each."""
 
     batch: NDArray[np.int32]
@@ -45,8 +45,8 @@ class Places(NamedTuple):
     size: NDArray[np.int32]
     """Bytes; -1 for null."""
 
-    def take(self, chosen: NDArray[np.int64]) -> Places:
-        return Places(self.batch[chosen], self.at[chosen], self.size[chosen])
+    def take(self, chosen: NDArray[np.int64]) -> ByteStrings:
+        return ByteStrings(self.batch[chosen], self.at[chosen], self.size[chosen])
 
 
 class RecordPlaces(NamedTuple):
@@ -57,9 +57,9 @@ class RecordPlaces(NamedTuple):
     offset: NDArray[np.int64]
     timestamp: NDArray[np.int64]
     """ms; that of the batch if the broker set it."""
-    key: Places
-    value: Places
-    headers: Places
+    key: ByteStrings
+    value: ByteStrings
+    headers: ByteStrings
     """`size` is a number of headers, not of bytes."""
 
     def take(self, chosen: NDArray[np.int64]) -> RecordPlaces:
@@ -86,8 +86,8 @@ def record_places(blocks: RecordBlocks, parts: Part = Part.ALL) -> RecordPlaces:
     return places
 
 
-def _room(batch: NDArray[np.int32]) -> Places:
-    return Places(batch, np.empty(len(batch), np.int64), np.empty(len(batch), np.int32))
+def _room(batch: NDArray[np.int32]) -> ByteStrings:
+    return ByteStrings(batch, np.empty(len(batch), np.int64), np.empty(len(batch), np.int32))
 
 
 @kernel
@@ -142,7 +142,7 @@ def _locate(blocks: RecordBlocks, places: RecordPlaces) -> tuple[int, int, int]:
     return 0, 0, 0
 
 
-def header_places(blocks: RecordBlocks, headers: Places) -> tuple[Places, Places]:
+def header_places(blocks: RecordBlocks, headers: ByteStrings) -> tuple[ByteStrings, ByteStrings]:
     """Return all headers' keys and values, record by record. `headers`: `RecordPlaces.headers`."""
     batch = np.empty(int(headers.size.sum()), np.int32)
     key, value = _room(batch), _room(batch)
@@ -152,7 +152,9 @@ def header_places(blocks: RecordBlocks, headers: Places) -> tuple[Places, Places
 
 
 @kernel
-def _locate_headers(blocks: RecordBlocks, headers: Places, key: Places, value: Places) -> bool:
+def _locate_headers(
+    blocks: RecordBlocks, headers: ByteStrings, key: ByteStrings, value: ByteStrings
+) -> bool:
     """Fill one item per header. Return whether they are in their areas."""
     n = 0
     for i in range(headers.batch.size):
@@ -174,7 +176,7 @@ def _locate_headers(blocks: RecordBlocks, headers: Places, key: Places, value: P
     return True
 
 
-def gathered(blocks: RecordBlocks, places: Places) -> tuple[NDArray[np.int32], Bytes]:
+def gathered(blocks: RecordBlocks, places: ByteStrings) -> tuple[NDArray[np.int32], Bytes]:
     """Return (ends, bytes): item i is bytes[ends[i] : ends[i + 1]], empty if it is null. Copies
     each byte once.
 
@@ -196,7 +198,7 @@ def gathered(blocks: RecordBlocks, places: Places) -> tuple[NDArray[np.int32], B
 
 @kernel
 def _gather(
-    blocks: RecordBlocks, places: Places, ends: NDArray[np.int32], out: NDArray[np.uint8]
+    blocks: RecordBlocks, places: ByteStrings, ends: NDArray[np.int32], out: NDArray[np.uint8]
 ) -> bool:
     """Join all items. `ends` (n + 1): where each begins and ends. Return whether they are in their
     areas.

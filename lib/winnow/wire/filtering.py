@@ -14,7 +14,7 @@ import numpy as np
 
 from winnow.wire.batch import BATCH, CODEC_MASK, HEADER_V2_SIZE, Codec
 from winnow.wire.buffers import Bytes, RecordBlocks, Rows, as_bytes, read_only
-from winnow.wire.choice import COPY, DROP, EMPTY, REWRITE, Choice, Era, Retention, Verdict
+from winnow.wire.choice import COPY, DROP, EMPTY, REWRITE, BatchActions, Choice, Era, Retention
 from winnow.wire.codecs import compress
 from winnow.wire.kernels.c_codecs import c_function
 from winnow.wire.kernels.codec import compress_many
@@ -165,7 +165,7 @@ def _choice(
 
 
 def _assembled(
-    choice: Choice, verdict: Verdict, payloads: Bytes, starts: NDArray[np.int64]
+    choice: Choice, verdict: BatchActions, payloads: Bytes, starts: NDArray[np.int64]
 ) -> Filtered:
     """Write the output batches. The verdict on compressed ones is filled in. `payloads`: the
     payloads of those that are rewritten, and `starts`: n + 1 places in it.
@@ -212,13 +212,13 @@ def _read_only(array: NDArray[_Item], dtype: type[_Item], size: int) -> NDArray[
     return read_only(array)
 
 
-def _no_verdict(size: int) -> Verdict:
+def _no_verdict(size: int) -> BatchActions:
     """Return the verdict before the kernels fill it in: they leave out batches to delete."""
     counts, others = np.zeros((2, size), np.int32), np.empty((5, size), np.int64)
-    return Verdict(np.full(size, DROP, np.int8), *counts, *others)
+    return BatchActions(np.full(size, DROP, np.int8), *counts, *others)
 
 
-def _compressed_payloads(choice: Choice, verdict: Verdict) -> tuple[Bytes, NDArray[np.int64]]:
+def _compressed_payloads(choice: Choice, verdict: BatchActions) -> tuple[Bytes, NDArray[np.int64]]:
     """Compress the records of rewritten compressed batches. Return the bytes, and n + 1 starts in
     them.
 

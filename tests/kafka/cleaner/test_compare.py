@@ -12,7 +12,7 @@ import pytest
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir, partition_dirs
 from tests.kafka.judge.judge import Kafka
 from winnow.api import compare_replicas
-from winnow.verbs.compare.values import Kind
+from winnow.verbs.compare.values import DifferenceKind
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,6 +80,6 @@ def test_lost_segment_is_a_difference(kafka: Kafka, spark: SparkSession, tmp_pat
     assert kafka.load(other / "c-none-0", now=A_DAY_LATER).error is None
     (one,) = compare_replicas(spark, [str(whole), str(other)]).comparisons
     assert one.first is not None
-    assert (one.first.kind, one.first.offset) == (Kind.MISSING, int(logs[1].stem))
+    assert (one.first.kind, one.first.offset) == (DifferenceKind.MISSING, int(logs[1].stem))
     assert one.first.places[0].file == f"c-none-0/{logs[1].name}"
     assert one.differences == int(logs[2].stem) - int(logs[1].stem)

@@ -12,12 +12,12 @@ from tests.twins.encoding import encode_batch
 from tests.unit.cleaning.partitions import batch, make_partition, record, segments_of
 from winnow.errors import CorruptLogError
 from winnow.policy.transactions import ABORTED, NOTHING_CARRIED
-from winnow.verbs.explain.find import Found, Search, find_in_segment
+from winnow.verbs.explain.find import FoundRecords, Search, find_in_segment
 from winnow.wire.batch import Codec
 from winnow.wire.plain import Record
 
 
-def look(directory: Path, **wanted: object) -> Found:
+def look(directory: Path, **wanted: object) -> FoundRecords:
     search = Search(directory=str(directory), max_decompressed_bytes=2**20)
     (segment,) = segments_of(directory)
     return find_in_segment(
@@ -42,7 +42,7 @@ def test_only_records_of_the_key_are_found(directory: Path) -> None:
     assert [r.offset for r in found.records] == [10, 12, 17]
     assert {r.key for r in found.records} == {b"a"}
     assert [r.offset for r in look(directory, key=b"").records] == [15]
-    assert look(directory, key=b"c") == Found((), 0, None)
+    assert look(directory, key=b"c") == FoundRecords((), 0, None)
 
 
 def test_record_is_found_with_its_segment_and_position(directory: Path) -> None:

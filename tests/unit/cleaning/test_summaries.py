@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from winnow.cleaning.summaries import store
-from winnow.cleaning.summaries.store import Kept, UniqueKeys, read_list, record
+from winnow.cleaning.summaries.store import Summaries, UniqueKeys, read_list, record
 from winnow.scan.values import SegmentSummary
 from winnow.storage.private import make_private
 
@@ -31,11 +31,11 @@ SUMMARY = {
 }
 
 
-def listed(tmp_path: Path, told: object) -> Kept:
+def listed(tmp_path: Path, told: object) -> Summaries:
     return listed_text(tmp_path, json.dumps(told))
 
 
-def listed_text(tmp_path: Path, body: str) -> Kept:
+def listed_text(tmp_path: Path, body: str) -> Summaries:
     place = tmp_path / "t-0"
     make_private(str(place))
     (place / store._LIST).write_text(f"{body}\n{zlib.crc32(body.encode())}\n")
@@ -70,7 +70,7 @@ def test_empty_list_is_read(tmp_path: Path) -> None:
     ids=json.dumps,
 )
 def test_list_of_another_shape_counts_as_missing(tmp_path: Path, told: object) -> None:
-    assert listed(tmp_path, told) == Kept()
+    assert listed(tmp_path, told) == Summaries()
 
 
 def test_a_segment_of_a_list_is_read(tmp_path: Path) -> None:
@@ -106,17 +106,17 @@ def test_a_list_with_a_value_that_no_run_writes_counts_as_missing(
     tmp_path: Path, values: dict[str, object]
 ) -> None:
     told = {"format": FORMAT, "segments": [SUMMARY | values], "unique": None}
-    assert listed(tmp_path, told) == Kept()
+    assert listed(tmp_path, told) == Summaries()
 
 
 @pytest.mark.parametrize("unique", [[1.0, []], [-1, []], [1, [[0, []]]], [1, [["0", None]]]])
 def test_a_list_with_other_unique_keys_counts_as_missing(tmp_path: Path, unique: object) -> None:
-    assert listed(tmp_path, {"format": FORMAT, "segments": [], "unique": unique}) == Kept()
+    assert listed(tmp_path, {"format": FORMAT, "segments": [], "unique": unique}) == Summaries()
 
 
 def test_a_deep_list_counts_as_missing(tmp_path: Path) -> None:
     deep = "[" * 100_000 + "]" * 100_000
-    assert listed_text(tmp_path, f'{{"format": {FORMAT}, "segments": {deep}}}') == Kept()
+    assert listed_text(tmp_path, f'{{"format": {FORMAT}, "segments": {deep}}}') == Summaries()
 
 
 def test_a_segment_without_one_of_its_files_is_not_listed(tmp_path: Path) -> None:
@@ -127,4 +127,4 @@ def test_a_segment_without_one_of_its_files_is_not_listed(tmp_path: Path) -> Non
     (partition / "00000000000000000000.log").write_bytes(b"x")
     known = SegmentSummary(**{k: v for k, v in SUMMARY.items() if k != "stamps"})  # type: ignore[arg-type]
     record(str(place), str(partition), [known])
-    assert read_list(str(place)) == Kept()
+    assert read_list(str(place)) == Summaries()

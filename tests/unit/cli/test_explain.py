@@ -12,8 +12,8 @@ from winnow.cleaning.result import Setting
 from winnow.cli.explain import ExplainOptions, key_bytes, page, to_json
 from winnow.cli.main import run
 from winnow.errors import UsageError
-from winnow.policy.fate import Fact, Fate, Verdict
-from winnow.verbs.explain.values import Explanation, RecordFate, SegmentFate
+from winnow.policy.fate import Decision, Fact, Verdict
+from winnow.verbs.explain.values import Explanation, RecordFate, SegmentDecision
 
 AT = 1_790_000_000_001
 RECORD = RecordFate(
@@ -46,8 +46,11 @@ FOUND = Explanation(
         Setting("segment.bytes", "1073741824", "Kafka's default", is_default=True),
     ),
     segments=(
-        SegmentFate(
-            base_offset=10, log_bytes=2048, newest=AT, fate=Fate(Verdict.GOES, "S7.3", "too old")
+        SegmentDecision(
+            base_offset=10,
+            log_bytes=2048,
+            newest=AT,
+            fate=Decision(Verdict.GOES, "S7.3", "too old"),
         ),
     ),
 )

@@ -29,7 +29,7 @@ from winnow.cli.text import erase as erase_text
 from winnow.cli.text import table
 from winnow.cli.text import verify as verify_text
 from winnow.cli.text.json_output import to_json
-from winnow.cli.text.progress import Progress
+from winnow.cli.text.progress import Display
 from winnow.ledger.history import History
 from winnow.recovery.runs.values import Action, PartitionRecovery, RecoverResult
 from winnow.scan.values import Holder
@@ -155,7 +155,7 @@ def test_name_with_line_break_is_one_line() -> None:
 def test_progress_and_errors_have_no_control_characters(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    progress = Progress(clock=lambda: 0.0)
+    progress = Display(clock=lambda: 0.0)
     progress.stage(f"reading {OSC}{FORGED}")
     complain(progress.line())
     try:

@@ -17,7 +17,7 @@ from tests.twins.encoding import encode_batch
 from tests.unit.cleaning.partitions import make_partition
 from tests.unit.kafka_log.reading import counted, offsets, rows, tasks
 from winnow.errors import CorruptLogError, UsageError
-from winnow.kafka_log.ranges import OPEN_BYTES, Range
+from winnow.kafka_log.ranges import OPEN_BYTES, ReadRange
 from winnow.wire.batch import Codec
 from winnow.wire.plain import Record
 
@@ -120,7 +120,9 @@ def test_tasks_of_any_size_read_the_same_records(directory: Path, most: int) -> 
 def test_tasks_are_split_at_batches(directory: Path) -> None:
     found = [item for task in tasks(directory, maxBytesPerPartition=500) for item in task]
     assert len(found) > 12
-    assert all(isinstance(item, Range) and item.end_byte - item.start_byte < 1000 for item in found)
+    assert all(
+        isinstance(item, ReadRange) and item.end_byte - item.start_byte < 1000 for item in found
+    )
     assert len(tasks(directory, maxBytesPerPartition=500)) == len(found)
     [one] = tasks(directory, maxBytesPerPartition=4 * OPEN_BYTES + 20_000)
     assert len(one) == 4

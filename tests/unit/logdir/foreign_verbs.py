@@ -18,7 +18,7 @@ from winnow.logdir.names import CLEANER_CHECKPOINT
 from winnow.logdir.survey import survey_log_dirs
 from winnow.state import TopicPartition
 from winnow.storage.places import Places
-from winnow.survey.place import Place
+from winnow.survey.place import PartitionPlace
 from winnow.survey.survey import list_partition
 from winnow.verbs.inspect.directories import describe_target, find_position, find_target
 from winnow.verbs.verify.directories import check_directory, check_log_dir
@@ -52,7 +52,9 @@ def _all(lines: Iterable[object]) -> list[object]:
 
 
 def _plan(log_dir: Path) -> object:
-    return survey_log_dirs(STORAGE, [str(log_dir)]), list_partition(Place(str(log_dir), KEY))
+    return survey_log_dirs(STORAGE, [str(log_dir)]), list_partition(
+        PartitionPlace(str(log_dir), KEY)
+    )
 
 
 def _verify(log_dir: Path) -> object:

@@ -7,7 +7,7 @@ import pytest
 from tests.twins.encoding import encode_batch
 from winnow.errors import CorruptLogError
 from winnow.logdir.indexes.index import IndexBuilder
-from winnow.logdir.lookup import Found, Segments
+from winnow.logdir.lookup import FoundBatch, Segments
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
 from winnow.storage.local import LocalStorage
 from winnow.wire.batch import BATCH
@@ -60,7 +60,7 @@ def directory(tmp_path: Path) -> Path:
     )
 
 
-def find(directory: Path, offset: int) -> Found | None:
+def find(directory: Path, offset: int) -> FoundBatch | None:
     return Segments(LocalStorage(), str(directory)).find_offset(offset)
 
 

@@ -22,7 +22,7 @@ from tests.unit.wire.metadata_values import (
     replicas_of,
     topic,
 )
-from winnow.logdir.metadata_log import Value
+from winnow.logdir.metadata_log import MetadataValue
 from winnow.start.metadata_fit import MetadataFit
 
 EPOCH = 7
@@ -32,7 +32,7 @@ EPOCH = 7
 def problem(*records: bytes, highest_level: int | None = None) -> str | None:
     fit = MetadataFit(highest_level)
     for offset, data in enumerate(records):
-        fit.see(Value(offset, data, "here"))
+        fit.see(MetadataValue(offset, data, "here"))
     return fit.problem
 
 

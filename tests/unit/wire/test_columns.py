@@ -15,8 +15,8 @@ from winnow.errors import CorruptLogError
 from winnow.wire.batch import HEADER_V2_SIZE, Codec
 from winnow.wire.buffers import Bytes, RecordBlocks, Rows, as_bytes
 from winnow.wire.columns import (
+    ByteStrings,
     Part,
-    Places,
     TooManyBytesError,
     gathered,
     header_places,
@@ -26,7 +26,7 @@ from winnow.wire.inflate import inflate
 from winnow.wire.plain import Record
 
 
-def strings(blocks: RecordBlocks, places: Places) -> list[bytes | None]:
+def strings(blocks: RecordBlocks, places: ByteStrings) -> list[bytes | None]:
     ends, data = gathered(blocks, places)
     assert ends[0] == 0
     assert ends[-1] == len(data)
@@ -162,13 +162,15 @@ def test_places_of_other_batches_are_refused() -> None:
     one = np.zeros(1, np.int32)
     for at, size in ((-1, 1), (len(blocks.raw), 1), (0, len(blocks.raw) + 1), (2**62, 2)):
         with pytest.raises(ValueError, match="not in these batches"):
-            gathered(blocks, Places(one, np.array([at]), np.array([size], np.int32)))
+            gathered(blocks, ByteStrings(one, np.array([at]), np.array([size], np.int32)))
     with pytest.raises(ValueError, match="not those of these batches"):
-        header_places(blocks, Places(one, np.array([len(blocks.raw) - 1]), np.array([9], np.int32)))
+        header_places(
+            blocks, ByteStrings(one, np.array([len(blocks.raw) - 1]), np.array([9], np.int32))
+        )
 
 
 def test_more_bytes_than_an_array_holds_are_refused() -> None:
     blocks = inflate(*log([encode_batch([record(0)])]))
-    places = Places(np.zeros(2, np.int32), np.zeros(2, np.int64), np.full(2, 2**30, np.int32))
+    places = ByteStrings(np.zeros(2, np.int32), np.zeros(2, np.int64), np.full(2, 2**30, np.int32))
     with pytest.raises(TooManyBytesError, match="at most 2147483647, found 2147483648"):
         gathered(blocks, places)

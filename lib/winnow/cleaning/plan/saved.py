@@ -22,7 +22,7 @@ from winnow.logdir.names import LOG, META_PROPERTIES, segment_file
 from winnow.policy.config import TopicConfig
 from winnow.state import Segment
 from winnow.storage.contract import Storage
-from winnow.storage.own_json import Value, parse_json
+from winnow.storage.own_json import JsonValue, parse_json
 from winnow.storage.places import Places
 from winnow.version import VERSION
 from winnow.words import one_line
@@ -71,7 +71,7 @@ class SavedPlan:
     now: int
     """The clock of every decision, ms since the epoch."""
     log_dirs: Sequence[LogDirOf]
-    asked: Mapping[str, Value]
+    asked: Mapping[str, JsonValue]
     """The options that decide, by name, as they were typed. Not checked yet."""
     files: Mapping[str, str]
     """Files of settings: real path -> SHA-256 of the content."""
@@ -161,7 +161,7 @@ def parse_plan(data: bytes, path: str) -> SavedPlan:
         raise error.like(UsageError) from None
 
 
-def _parse(whole: Value) -> SavedPlan:
+def _parse(whole: JsonValue) -> SavedPlan:
     whole.fields(("format",), None)["format"].version(FORMAT)
     given = whole.fields(("format", "winnow_version", *SavedPlan.__annotations__))
     version = given["winnow_version"]
@@ -190,11 +190,11 @@ def _parse(whole: Value) -> SavedPlan:
     )
 
 
-def _directory(path: str, of: Value) -> str:
-    return Value(path, of.path, "partitions", _HINT).file_path()
+def _directory(path: str, of: JsonValue) -> str:
+    return JsonValue(path, of.path, "partitions", _HINT).file_path()
 
 
-def _log_dir(value: Value) -> LogDirOf:
+def _log_dir(value: JsonValue) -> LogDirOf:
     """Only a directory with its real path: one that is a link now may lead anywhere."""
     given = value.fields(("path", "node_id", "cluster_id"))
     path = given["path"].file_path()

@@ -19,7 +19,7 @@ from winnow.policy.metadata import MetadataSettings, metadata_settings
 from winnow.policy.server_properties import ServerProperties
 from winnow.policy.sources import Settings
 from winnow.policy.versions import ANY_VERSION, KnownVersion
-from winnow.start.metadata_choice import Choice, choose_metadata
+from winnow.start.metadata_choice import MetadataInUse, choose_metadata
 from winnow.storage.contract import Storage
 from winnow.storage.urls import is_remote
 
@@ -56,7 +56,7 @@ def with_metadata(
     return settings, tuple(notes)
 
 
-def _version(log_dirs: Sequence[LogDir], choice: Choice) -> KnownVersion:
+def _version(log_dirs: Sequence[LogDir], choice: MetadataInUse) -> KnownVersion:
     metadata = choice.metadata
     if metadata is None:
         return known_version(zookeeper=choice.zookeeper, level=None, supported=[None])

@@ -75,7 +75,7 @@ class UniqueKeys:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Summaries:
     """The list of a partition, as it was written; empty if it is missing or damaged."""
 
     segments: Mapping[int, tuple[SegmentSummary, Stamps]] = field(default_factory=dict)
@@ -231,23 +231,23 @@ def record(
         _log.info("what is known of the segments of %s is not kept: %s", directory, error)
 
 
-def read_list(place: str) -> Kept:
+def read_list(place: str) -> Summaries:
     try:
         check_private(place)
         body, _, checksum = (
             read_private(f"{place}/{_LIST}", _MOST_LIST_BYTES).decode().partition("\n")
         )
         if int(checksum) != zlib.crc32(body.encode()):
-            return Kept()
+            return Summaries()
         told = parse_json(body.encode(), place, most_bytes=_MOST_LIST_BYTES).raw
         if not isinstance(told, dict) or told["format"] != _FORMAT:
-            return Kept()
-        return Kept(
+            return Summaries()
+        return Summaries(
             {one.base_offset: (one, stamps) for one, stamps in map(_segment, told["segments"])},
             None if told["unique"] is None else _unique(*told["unique"]),
         )
     except FAILS_ONE_PARTITION:  # whatever is in the file
-        return Kept()
+        return Summaries()
 
 
 def _segment(told: dict[str, Any]) -> tuple[SegmentSummary, Stamps]:

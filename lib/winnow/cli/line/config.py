@@ -48,7 +48,7 @@ _SHARED = {one.name for one in fields(CommandLine)}
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class OptionKey:
     """An option of a verb, as a file names it."""
 
     parameter: Any
@@ -57,7 +57,7 @@ class Key:
     """Reads one value. None: it is taken as it is."""
 
 
-Keys = Mapping[str, Key]
+Keys = Mapping[str, OptionKey]
 
 
 def keys_of(command: Any) -> Keys:  # noqa: ANN401 - typer's
@@ -66,7 +66,7 @@ def keys_of(command: Any) -> Keys:  # noqa: ANN401 - typer's
         key = one.opts[0].lstrip("-") if one.param_type_name == "option" else None
         key = _ARGUMENTS.get(one.name) if key is None else key
         if key is not None and key not in _NOT_IN_FILES:
-            found[key] = Key(one, command.callback.parsers.get(one.name))
+            found[key] = OptionKey(one, command.callback.parsers.get(one.name))
     return found
 
 
@@ -142,7 +142,7 @@ def _given(
             yield name, given
 
 
-def _check(given: Given, known: Key) -> None:
+def _check(given: Given, known: OptionKey) -> None:
     """Raise UsageError, with the file's table, for a value that the option does not take."""
     words = given.value if isinstance(given.value, list) else [given.value]
     if "" in words:

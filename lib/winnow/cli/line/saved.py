@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from winnow.cleaning.plan.saved import SavedPlan
     from winnow.cleaning.request import Request
     from winnow.cleaning.result import RunResult
-    from winnow.storage.own_json import Value
+    from winnow.storage.own_json import JsonValue
 
 _LONGEST_OPTION, _LONGEST_OPTIONS = 1 << 17, 1 << 21
 """Maximum length in characters of an option of a plan, and of all together: those of Linux for a
@@ -71,7 +71,7 @@ class Saving:
     def write(self, result: RunResult) -> None:
         """Write the file, for its owner only. Raises WinnowError if that fails."""
         from winnow.cleaning.plan.saved import SavedPlan, as_json  # noqa: PLC0415
-        from winnow.storage.own_json import Value  # noqa: PLC0415
+        from winnow.storage.own_json import JsonValue  # noqa: PLC0415
 
         asked = {name: getattr(self._request, name) for name in DECIDE}
         # A plan has the real paths of files, and a digest of what was in them.
@@ -82,7 +82,9 @@ class Saving:
             now=self._now,
             log_dirs=self._log_dirs,
             asked={
-                name: Value(list(value) if isinstance(value, tuple | list) else value, self._path)
+                name: JsonValue(
+                    list(value) if isinstance(value, tuple | list) else value, self._path
+                )
                 for name, value in asked.items()
                 if value
             },
@@ -155,7 +157,7 @@ def load(file: str, line: CommandLine) -> tuple[CommandLine, SavedPlan]:
     return line, plan
 
 
-def _check_lengths(asked: Mapping[str, Value]) -> None:
+def _check_lengths(asked: Mapping[str, JsonValue]) -> None:
     """Raise UsageError for options that no command line could have."""
     total = 0
     for name, value in asked.items():
@@ -172,7 +174,7 @@ def _check_lengths(asked: Mapping[str, Value]) -> None:
             )
 
 
-def _typed(name: str, value: Value) -> Any:  # noqa: ANN401 - as the field has it
+def _typed(name: str, value: JsonValue) -> Any:  # noqa: ANN401 - as the field has it
     if name not in DECIDE:
         raise UsageError(
             "an option of a plan is unknown",

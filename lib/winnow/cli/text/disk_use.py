@@ -5,38 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from winnow.cli.out import Line, Paragraph, aligned, item, section
-from winnow.verbs.doctor.space import DiskUse, Elsewhere, Kind
+from winnow.verbs.doctor.space import DiskUse, OtherVolume, SpaceKind
 from winnow.words import counted, size
 
 _MOST = 10
 """Links, and directories that could not be listed, that are named."""
 _SPARSE = 2**20
 """Bytes by which the sizes of files exceed their blocks before the page says so."""
-_DIRECTORIES = {Kind.FUTURE, Kind.DELETE, Kind.STRAY}
+_DIRECTORIES = {SpaceKind.FUTURE, SpaceKind.DELETE, SpaceKind.STRAY}
 _NAMES = {
-    Kind.LOGS: "logs",
-    Kind.INDEXES: "indexes",
-    Kind.SNAPSHOTS: "producer snapshots",
-    Kind.LEFTOVERS: ".deleted, .cleaned, .swap, and staging",
-    Kind.KEPT: "kept by Winnow (--keep-replaced, quarantine)",
-    Kind.FUTURE: "-future directories",
-    Kind.DELETE: "-delete directories",
-    Kind.STRAY: "-stray directories",
-    Kind.METADATA_LOG: "__cluster_metadata-0",
-    Kind.REMOTE_INDEX_CACHE: "remote-log-index-cache",
-    Kind.SMALL: "checkpoints and directories",
-    Kind.OTHER: "other files",
+    SpaceKind.LOGS: "logs",
+    SpaceKind.INDEXES: "indexes",
+    SpaceKind.SNAPSHOTS: "producer snapshots",
+    SpaceKind.LEFTOVERS: ".deleted, .cleaned, .swap, and staging",
+    SpaceKind.KEPT: "kept by Winnow (--keep-replaced, quarantine)",
+    SpaceKind.FUTURE: "-future directories",
+    SpaceKind.DELETE: "-delete directories",
+    SpaceKind.STRAY: "-stray directories",
+    SpaceKind.METADATA_LOG: "__cluster_metadata-0",
+    SpaceKind.REMOTE_INDEX_CACHE: "remote-log-index-cache",
+    SpaceKind.SMALL: "checkpoints and directories",
+    SpaceKind.OTHER: "other files",
 }
 _WHAT_HAPPENS = {
-    Kind.LEFTOVERS: "a broker removes or finishes these when it starts, and so does `recover`",
-    Kind.KEPT: "no broker looks at these: `recover --purge` deletes what --keep-replaced kept",
-    Kind.FUTURE: "replicas that were being moved here. A broker that still has the partition goes "
-    "on with the move. Others stay: Kafka 3.9 and later rename them to -stray",
-    Kind.DELETE: "a broker deletes these by itself, a minute after it starts "
+    SpaceKind.LEFTOVERS: "a broker removes or finishes these when it starts, and so does `recover`",
+    SpaceKind.KEPT: "no broker looks at these: `recover --purge` deletes what --keep-replaced kept",
+    SpaceKind.FUTURE: "replicas that were being moved here. A broker that still has the partition "
+    "goes on with the move. Others stay: Kafka 3.9 and later rename them to -stray",
+    SpaceKind.DELETE: "a broker deletes these by itself, a minute after it starts "
     "(`file.delete.delay.ms`)",
-    Kind.STRAY: "replicas that a broker has set aside. No broker removes them: delete a directory "
-    "once nobody needs its records",
-    Kind.OTHER: "neither Kafka nor Winnow makes these",
+    SpaceKind.STRAY: "replicas that a broker has set aside. No broker removes them: delete a "
+    "directory once nobody needs its records",
+    SpaceKind.OTHER: "neither Kafka nor Winnow makes these",
 }
 
 
@@ -72,7 +72,7 @@ def _rows(use: DiskUse) -> Iterator[dict[str, str]]:
             if one.kind in _DIRECTORIES
             else "",
         }
-        if one.kind is Kind.INDEXES and use.index_zeros.bytes:
+        if one.kind is SpaceKind.INDEXES and use.index_zeros.bytes:
             yield {
                 "what": "  of these, zeros at their end",
                 "bytes": size(use.index_zeros.bytes),
@@ -89,7 +89,7 @@ def _rows(use: DiskUse) -> Iterator[dict[str, str]]:
         }
 
 
-def _elsewhere(one: Elsewhere) -> str:
+def _elsewhere(one: OtherVolume) -> str:
     where = "another file system" if one.target is None else one.target
     taken = "can't be listed" if one.bytes is None else size(one.bytes)
     kind = "mount point" if one.target is None else "link"

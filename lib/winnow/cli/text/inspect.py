@@ -15,11 +15,11 @@ from winnow.verbs.inspect.values import (
     EpochLine,
     FileDescription,
     FileKind,
+    FileProblem,
     Line,
     NamesLine,
     Note,
     PositionLine,
-    Problem,
     PropertyLine,
     RecordLine,
     TimeLine,
@@ -35,7 +35,7 @@ MOST_NAMES = 20
 def pieces(
     files: Iterable[FileDescription],
     positions: Sequence[PositionLine],
-    problems: Sequence[Problem],
+    problems: Sequence[FileProblem],
     *,
     in_full: bool,
 ) -> Iterator[str]:
@@ -75,7 +75,7 @@ def _summary(file: FileDescription, remarks: list[Line]) -> str:
     codecs: dict[str, None] = {}
     first = last = largest = -1
     for line in file.lines:
-        if isinstance(line, (Problem, Note, NamesLine)):
+        if isinstance(line, (FileProblem, Note, NamesLine)):
             remarks.append(line)
             continue
         found["entries"] += 1
@@ -240,6 +240,6 @@ _TEXTS: dict[type, Callable[[Any], list[str]]] = {
     EpochLine: lambda e: [f"epoch {e.epoch} from offset {e.start_offset}"],
     PropertyLine: lambda p: [f"{p.name}={p.value}"],
     NamesLine: lambda n: [_names(n)],
-    Problem: lambda p: [f"PROBLEM: {p.message}"],
+    FileProblem: lambda p: [f"PROBLEM: {p.message}"],
     Note: lambda n: [f"note: {n.message}"],
 }

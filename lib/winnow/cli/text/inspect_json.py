@@ -11,18 +11,18 @@ from typing import Any
 from winnow.cli.out import fields_of
 from winnow.verbs.inspect.values import (
     FileDescription,
+    FileProblem,
     InternalRecord,
     NamesLine,
     Note,
     PositionLine,
-    Problem,
 )
 
 
 def pieces(
     files: Iterable[FileDescription],
     positions: Sequence[PositionLine],
-    problems: Sequence[Problem],
+    problems: Sequence[FileProblem],
 ) -> Iterator[str]:
     """Yield the text. `problems`: of all that is read."""
     yield '{"files": ['
@@ -46,10 +46,10 @@ def _file(file: FileDescription) -> Iterator[str]:
     }
     yield f'{_json(head)[:-1]}, "entries": ['
     separator = "\n  "
-    remarks: list[Problem | Note] = []
+    remarks: list[FileProblem | Note] = []
     names: list[str] = []
     for line in file.lines:
-        if isinstance(line, (Problem, Note)):
+        if isinstance(line, (FileProblem, Note)):
             remarks.append(line)
         elif isinstance(line, NamesLine):
             names += line.names
@@ -65,9 +65,9 @@ def _position(position: PositionLine) -> dict[str, Any]:
     return value | _remarks(position.lines)
 
 
-def _remarks(lines: Sequence[Problem | Note]) -> dict[str, list[str]]:
+def _remarks(lines: Sequence[FileProblem | Note]) -> dict[str, list[str]]:
     return {
-        "problems": [line.message for line in lines if isinstance(line, Problem)],
+        "problems": [line.message for line in lines if isinstance(line, FileProblem)],
         "notes": [line.message for line in lines if isinstance(line, Note)],
     }
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from winnow.cli.out import complain, live_line
-from winnow.runtime.progress import Progress as Display
-from winnow.runtime.progress import Silence
+from winnow.runtime.progress import Progress, Silence
 from winnow.runtime.side_by_side import repeating
 from winnow.words import size
 
@@ -20,8 +19,8 @@ ESTIMATE_AFTER_S = 2.0
 """Age of a stage from which the time left is shown."""
 
 
-def progress_on_stderr(*, quiet: bool) -> AbstractContextManager[Display]:
-    return nullcontext(Silence()) if quiet else Progress()
+def progress_on_stderr(*, quiet: bool) -> AbstractContextManager[Progress]:
+    return nullcontext(Silence()) if quiet else Display()
 
 
 @dataclass(slots=True)
@@ -34,10 +33,8 @@ class _Stage:
     ended: float | None = None
 
 
-class Progress:
-    """A context, and the progress display that the engine calls
-    (`winnow.runtime.progress.Progress`).
-    """
+class Display:
+    """A context, and a `Progress` that the engine calls."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

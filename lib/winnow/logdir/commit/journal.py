@@ -20,7 +20,7 @@ from winnow.logdir.names import INDEX, LOG, SEGMENT_SUFFIXES, TIMEINDEX, segment
 from winnow.logdir.stored import FromMinusOne, Natural, stored
 from winnow.state import Sources
 from winnow.storage.contract import Storage
-from winnow.storage.own_json import Value, read_json
+from winnow.storage.own_json import JsonValue, read_json
 from winnow.wire.crc import crc32c_extended
 
 JOURNAL = "round.json"
@@ -44,7 +44,7 @@ class StagedFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
+class StagedOutput:
     """A staged segment. Renames keep its sizes, times and content."""
 
     files: Mapping[str, StagedFile]
@@ -62,7 +62,7 @@ class JournalGroup(Sources):
     """Producers whose aborted data, below the log start offset, counts as committed up to their
     next COMMIT (S4.1).
     """
-    output: Output | None
+    output: StagedOutput | None
     """None: the group has not been rewritten yet, or is `unchanged`."""
     unchanged: bool = False
     """The only source would be replaced by an equal segment, and stays."""
@@ -155,7 +155,7 @@ def with_staged(
     return after if after.waiting else replace(after, rest=None)
 
 
-def _output(storage: Storage, group: StagedGroup) -> Output:
+def _output(storage: Storage, group: StagedGroup) -> StagedOutput:
     files: dict[str, StagedFile] = {}
     for suffix, path in group.paths.items():
         entry, checksum = group.entries.get(suffix), group.checksums.get(suffix)
@@ -163,7 +163,7 @@ def _output(storage: Storage, group: StagedGroup) -> Output:
         checksum = file_crc32c(storage, path) if checksum is None else checksum
         files[suffix] = StagedFile(entry.name, entry.size, checksum)
     log = group.entries.get(LOG) or storage.entry(group.paths[LOG])
-    return Output(files=files, log_mtime_ms=log.mtime_ms)
+    return StagedOutput(files=files, log_mtime_ms=log.mtime_ms)
 
 
 def file_crc32c(storage: Storage, path: str) -> int:
@@ -214,7 +214,7 @@ def read_journal(storage: Storage, staging: str) -> Journal | None:
         return None
 
 
-def _journal(value: Value) -> Journal:
+def _journal(value: JsonValue) -> Journal:
     """Raises CorruptLogError for anything that `write_journal` would not have written."""
     value.fields({"version"}, None)["version"].version(VERSION)
     journal = stored(value, Journal, beside={"version"})

@@ -22,7 +22,7 @@ from winnow.logdir.files import Files, files_in, pieces, tree_bytes
 from winnow.logdir.names import KEPT_PREFIX, LOG, SEGMENT_SUFFIXES, SNAPSHOT, base_offset_of
 from winnow.logdir.stored import FromMinusOne, Natural, stored
 from winnow.storage.contract import Storage
-from winnow.storage.own_json import MAX_LONG, Value, read_json
+from winnow.storage.own_json import MAX_LONG, JsonValue, read_json
 
 RUN_JSON = "run.json"
 STEP_JSON = "step.json"
@@ -59,7 +59,7 @@ class KeptFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class KeptOutput:
     """A segment that replaced others, identified by its bytes."""
 
     base_offset: Natural
@@ -75,7 +75,7 @@ class Step:
     kind: StepKind
     files: tuple[KeptFile, ...]
     """All files of these segments, and the producer snapshots that were removed with them."""
-    outputs: tuple[Output, ...]
+    outputs: tuple[KeptOutput, ...]
     """Ascending by base offset. Empty if the segments were deleted."""
     next_base: Natural | None
     """Base offset of the lowest retained segment, if these were deleted."""
@@ -194,7 +194,7 @@ def _read_step(storage: Storage, path: str) -> Step:
     return step
 
 
-def read_manifest(storage: Storage, path: str) -> Value:
+def read_manifest(storage: Storage, path: str) -> JsonValue:
     """Return a manifest of this version. Raises CorruptLogError for anything else."""
     manifest = read_json(storage, path, hint=_HINT)
     manifest.fields({"version"}, None)["version"].version(VERSION)
@@ -213,13 +213,13 @@ def sha256_of(storage: Storage, path: str, start: int, end: int) -> str:
     return digest.hexdigest()
 
 
-def identify(storage: Storage, base_offset: int, path: str) -> Output:
+def identify(storage: Storage, base_offset: int, path: str) -> KeptOutput:
     """Identify the segment whose log is at `path`. Reads the whole log."""
     size = storage.entry(path).size
-    return Output(base_offset, size, sha256_of(storage, path, 0, size))
+    return KeptOutput(base_offset, size, sha256_of(storage, path, 0, size))
 
 
-def _check_name(value: Value) -> None:
+def _check_name(value: JsonValue) -> None:
     """A name becomes part of a path, so only names of segment files are accepted."""
     name = value.text()
     digits, suffix = name[:20], name[20:]

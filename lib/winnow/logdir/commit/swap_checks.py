@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from winnow.errors import CorruptLogError
-from winnow.logdir.batches import Stop, bad_crcs, read_to_stop
+from winnow.logdir.batches import ReadStop, bad_crcs, read_to_stop
 from winnow.logdir.indexes.index import (
     OFFSET_ENTRY_SIZE,
     TIME_ENTRY_SIZE,
@@ -137,7 +137,7 @@ def _outputs(
                 where=path,
             )
         for item in read_to_stop(storage, path, size=sizes[name], least_offset=base):
-            if isinstance(item, Stop):
+            if isinstance(item, ReadStop):
                 raise _refused(
                     "a .swap log is damaged",
                     expected=item.error.expected or "whole batches with ascending offsets",
@@ -171,7 +171,7 @@ def _sources(
             continue  # an earlier cleaning left the `.deleted` log, and its output exists
         path, least_offset = f"{directory}/{name}", max(base, least)
         for item in read_to_stop(storage, path, size=sizes[name], least_offset=least_offset):
-            if isinstance(item, Stop):
+            if isinstance(item, ReadStop):
                 damaged += [] if is_deleted else [base]
                 break
             least = int(item.rows["last_offset"][-1]) + 1

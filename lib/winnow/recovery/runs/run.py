@@ -23,7 +23,7 @@ from winnow.logdir.lock import locked
 from winnow.logdir.survey import LogDir, strangers_in, topics_of
 from winnow.logdir.topic_globs import check_globs, is_wanted
 from winnow.recovery.runs.undone_log import check_undone_log
-from winnow.recovery.runs.values import Action, Kept, PartitionRecovery, RecoverResult
+from winnow.recovery.runs.values import Action, KeptFiles, PartitionRecovery, RecoverResult
 from winnow.start.assigned import Assigned
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
@@ -154,12 +154,12 @@ class _Partition:
         self._storage, self._log_dir, self._at, self._dry_run = storage, log_dir, at, dry_run
         self._directory = f"{log_dir.path}/{at}"
 
-    def kept(self) -> tuple[Kept, ...]:
+    def kept(self) -> tuple[KeptFiles, ...]:
         storage, directory = self._storage, self._directory
         runs = [read_kept(storage, directory, run) for run in kept_run_ids(storage, directory)]
         old = "an older version of Winnow kept it"
         return tuple(
-            Kept(r.run_id, r.kept_at_ms, r.segments, r.bytes, r.closed_by if r.log else old)
+            KeptFiles(r.run_id, r.kept_at_ms, r.segments, r.bytes, r.closed_by if r.log else old)
             for r in runs
         )
 

@@ -17,7 +17,7 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptFiles:
     run_id: str
     kept_at_ms: int
     segments: int
@@ -43,7 +43,7 @@ class PartitionRecovery:
     bytes_freed: int = 0
     log_start_offset: int | None = None
     """The log start offset that an undo restored, if retention had moved it."""
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[KeptFiles, ...] = ()
     error: str | None = None
 
 

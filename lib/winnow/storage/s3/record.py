@@ -18,7 +18,7 @@ from typing import Literal, get_args
 
 from winnow.errors import CorruptLogError
 from winnow.storage.contract import COMMIT_RECORD
-from winnow.storage.own_json import Value, parse_json
+from winnow.storage.own_json import JsonValue, parse_json
 from winnow.storage.s3.memory import inside, key_of
 
 _VERSION = 1
@@ -52,7 +52,7 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class Order:
     """It names objects by their keys. The stored record names them relative to the directory."""
 
     directory: str
@@ -97,7 +97,7 @@ class Record:
         return steps
 
 
-def encode(record: Record) -> bytes:
+def encode(record: Order) -> bytes:
     def name(key: str) -> str:
         return key.removeprefix(inside(record.directory))
 
@@ -118,7 +118,7 @@ def encode(record: Record) -> bytes:
     return json.dumps(fields).encode()
 
 
-def decode(data: bytes, directory: str, where: str) -> Record:
+def decode(data: bytes, directory: str, where: str) -> Order:
     """Parse a record. Raises CorruptLogError for anything that `encode` would not have written."""
     fields = parse_json(data, where, hint=_HINT).fields(
         ("version", "id", "state", "copies", "contents", "deletes")
@@ -127,7 +127,7 @@ def decode(data: bytes, directory: str, where: str) -> Record:
     copies = [row.items(length=5) for row in fields["copies"].items()]
     contents = [row.items(length=3) for row in fields["contents"].items()]
     key = partial(_key, directory)
-    record = Record(
+    record = Order(
         directory,
         fields["id"].text(shortest=0),
         "decided" if fields["state"].one_of(*get_args(State)) == "decided" else "prepared",
@@ -143,7 +143,7 @@ def decode(data: bytes, directory: str, where: str) -> Record:
     return record
 
 
-def _key(directory: str, value: Value) -> str:
+def _key(directory: str, value: JsonValue) -> str:
     """Return the key of a name. It must lie below the directory."""
     name = value.text()
     if name == COMMIT_RECORD or any(part in {"", ".", ".."} for part in name.split("/")):

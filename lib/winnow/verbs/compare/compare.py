@@ -24,9 +24,9 @@ from winnow.runtime.spread import spread_grouped
 from winnow.state import TopicPartition
 from winnow.storage.places import Places
 from winnow.verbs.compare.jobs import Work, read_and_judge
-from winnow.verbs.compare.judge import MOST_REPLICAS, Suspect, Verdict
-from winnow.verbs.compare.replicas import Bounds, Home, bounds_of, home_of, look
-from winnow.verbs.compare.values import CompareResult, Comparison, Difference, Kind, Place
+from winnow.verbs.compare.judge import MOST_REPLICAS, BucketVerdict, Suspect
+from winnow.verbs.compare.replicas import Bounds, ReplicaLog, bounds_of, home_of, look
+from winnow.verbs.compare.values import CompareResult, Comparison, Difference, DifferenceKind, Place
 from winnow.wire.plain import Record
 from winnow.words import counted
 
@@ -57,7 +57,7 @@ def compare(
     if broken and len(log_dirs) < 2:
         raise broken[0]
     check_globs(topics, topics_of(log_dirs), option="--topics")
-    homes: dict[TopicPartition, list[Home]] = defaultdict(list)
+    homes: dict[TopicPartition, list[ReplicaLog]] = defaultdict(list)
     for log_dir in log_dirs:
         for topic_partition in log_dir.partitions:
             if is_wanted(topic_partition.topic, topics):
@@ -86,7 +86,7 @@ def compare(
 
 
 def _notes(
-    log_dirs: Sequence[LogDir], homes: Mapping[TopicPartition, Sequence[Home]]
+    log_dirs: Sequence[LogDir], homes: Mapping[TopicPartition, Sequence[ReplicaLog]]
 ) -> Iterator[str]:
     for log_dir in log_dirs:
         yield from (
@@ -107,10 +107,12 @@ def _notes(
             )
 
 
-def _begun(homes: Sequence[Home], looked: Sequence[Home | Failure]) -> Comparison | Work:
+def _begun(
+    homes: Sequence[ReplicaLog], looked: Sequence[ReplicaLog | Failure]
+) -> Comparison | Work:
     """Return what has to be read, or a result where nothing has to be read."""
     pairs = list(zip(homes, looked, strict=True))
-    sound = tuple(found for found in looked if isinstance(found, Home))
+    sound = tuple(found for found in looked if isinstance(found, ReplicaLog))
     at = homes[0].topic_partition
     comparison = Comparison(
         topic=at.topic,
@@ -128,7 +130,7 @@ def _begun(homes: Sequence[Home], looked: Sequence[Home | Failure]) -> Compariso
         both = (named[0], different)
         return _with(
             comparison,
-            Kind.TOPIC,
+            DifferenceKind.TOPIC,
             f"topic ids {named[0].topic_id} and {different.topic_id}",
             *(Place(one.replica.log_dir, f"{at}/{PARTITION_METADATA}", None) for one in both),
         )
@@ -141,12 +143,12 @@ def _begun(homes: Sequence[Home], looked: Sequence[Home | Failure]) -> Compariso
     return Work(comparison, sound, bounds)
 
 
-def _unreadable(comparison: Comparison, home: Home, why: Failure) -> Comparison:
+def _unreadable(comparison: Comparison, home: ReplicaLog, why: Failure) -> Comparison:
     place = Place(home.replica.log_dir, str(home.topic_partition), None)
-    return _with(comparison, Kind.UNREADABLE, why.message, place)
+    return _with(comparison, DifferenceKind.UNREADABLE, why.message, place)
 
 
-def _with(comparison: Comparison, kind: Kind, message: str, *places: Place) -> Comparison:
+def _with(comparison: Comparison, kind: DifferenceKind, message: str, *places: Place) -> Comparison:
     difference = Difference(kind=kind, offset=None, message=message, places=places)
     return replace(comparison, differences=1, first=difference)
 
@@ -161,7 +163,7 @@ def _why_nothing(comparison: Comparison, bounds: Bounds) -> str:
     return f"a transaction is open at offset {bounds.end}, where the logs begin"
 
 
-def _judged(work: Work, verdict: Verdict) -> Comparison:
+def _judged(work: Work, verdict: BucketVerdict) -> Comparison:
     comparison = replace(work.comparison, records=verdict.records)
     if verdict.unreadable is not None:
         replica, why = verdict.unreadable
@@ -174,18 +176,18 @@ def _judged(work: Work, verdict: Verdict) -> Comparison:
     )
 
 
-def _tell(suspect: Suspect, replicas: Sequence[Home]) -> Difference:
+def _tell(suspect: Suspect, replicas: Sequence[ReplicaLog]) -> Difference:
     """Look the record up again in both replicas and describe the difference.
 
     Keys and values are not shown: only which of them differ, and their lengths.
     """
     has, other = replicas[suspect.has], replicas[suspect.other]
     (here, one), (there, two) = (_see(home, suspect.offset) for home in (has, other))
-    kind = Kind.CONTENT
+    kind = DifferenceKind.CONTENT
     if one is not None and two is not None:
         message = _what_differs(one, two)
     elif suspect.missing:
-        kind = Kind.MISSING
+        kind = DifferenceKind.MISSING
         what = "a tombstone" if one and one.value is None else "a record"
         message = (
             f"{has.replica.log_dir} has {what} at offset {suspect.offset} that "
@@ -196,7 +198,7 @@ def _tell(suspect: Suspect, replicas: Sequence[Home]) -> Difference:
     return Difference(kind=kind, offset=suspect.offset, message=message, places=(here, there))
 
 
-def _see(home: Home, offset: int) -> tuple[Place, Record | None]:
+def _see(home: ReplicaLog, offset: int) -> tuple[Place, Record | None]:
     """Return the place of a record, and the record. None if there is none, or its batch is too
     large to show.
     """

@@ -11,15 +11,15 @@ from functools import partial
 from pyspark import SparkContext
 
 from winnow.errors import FAILS_ONE_PARTITION
-from winnow.kafka_log.ranges import Range
+from winnow.kafka_log.ranges import ReadRange
 from winnow.runtime.failure import failure
 from winnow.runtime.meter import metered
 from winnow.runtime.packing import packed, task_count
 from winnow.runtime.progress import Progress, watched
 from winnow.runtime.throttle import in_task
 from winnow.storage.places import Places
-from winnow.verbs.compare.judge import SAME, Verdict, judge
-from winnow.verbs.compare.replicas import Bounds, Home, to_read
+from winnow.verbs.compare.judge import SAME, BucketVerdict, judge
+from winnow.verbs.compare.replicas import Bounds, ReplicaLog, to_read
 from winnow.verbs.compare.scan import Blob, by_bucket, scan_range
 from winnow.verbs.compare.values import Comparison
 from winnow.words import counted
@@ -33,7 +33,7 @@ _LEAST_BYTES = 1 << 16
 
 _Key = tuple[int, int]
 """Number of a partition and of one of its buckets. The bucket is -1 for a verdict."""
-_Piece = tuple[int, int, Range]
+_Piece = tuple[int, int, ReadRange]
 """Number of a partition and of one of its replicas, and a range to read."""
 _Plans = Mapping[int, tuple[Bounds, int]]
 """Bounds of each partition, and how many buckets it has."""
@@ -44,7 +44,7 @@ class Work:
     """A partition whose records have to be read. `comparison` is what is known before."""
 
     comparison: Comparison
-    replicas: tuple[Home, ...]
+    replicas: tuple[ReplicaLog, ...]
     bounds: Bounds
 
     @property
@@ -56,7 +56,7 @@ class Work:
 
 def read_and_judge(
     sc: SparkContext, works: Mapping[int, Work], progress: Progress
-) -> Mapping[int, Verdict]:
+) -> Mapping[int, BucketVerdict]:
     """Return the verdict on each partition, by number."""
     verdicts = dict.fromkeys(works, SAME)
     pieces = [
@@ -94,7 +94,7 @@ def read_and_judge(
 
 def _scan(
     secret: tuple[int, int], plans: _Plans, tasks: Iterable[list[_Piece]]
-) -> Iterator[tuple[_Key, Blob | Verdict]]:
+) -> Iterator[tuple[_Key, Blob | BucketVerdict]]:
     for number, replica, piece in (one for task in tasks for one in task):
         (bounds, buckets), records, failed = plans[number], 0, None
         try:
@@ -106,15 +106,15 @@ def _scan(
                     yield (number, bucket), (replica, own.tobytes())
         except FAILS_ONE_PARTITION as error:
             failed = replica, failure(error)
-        yield (number, -1), Verdict(records=records, unreadable=failed)
+        yield (number, -1), BucketVerdict(records=records, unreadable=failed)
 
 
 def _judge(
-    plans: _Plans, items: Iterable[tuple[_Key, Blob | Verdict]]
-) -> Iterator[tuple[int, Verdict]]:
+    plans: _Plans, items: Iterable[tuple[_Key, Blob | BucketVerdict]]
+) -> Iterator[tuple[int, BucketVerdict]]:
     blobs: dict[_Key, list[Blob]] = defaultdict(list)
     for key, item in items:
-        if isinstance(item, Verdict):
+        if isinstance(item, BucketVerdict):
             yield key[0], item
         else:
             blobs[key].append(item)

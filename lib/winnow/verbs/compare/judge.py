@@ -42,7 +42,7 @@ class Suspect:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class BucketVerdict:
     """The verdict on one bucket, or on several. `first` is None if there is no difference."""
 
     differences: int = 0
@@ -53,10 +53,10 @@ class Verdict:
     unreadable: tuple[int, Failure] | None = None
     """Number of the first replica that can't be read, and the reason."""
 
-    def __add__(self, other: Verdict) -> Verdict:
+    def __add__(self, other: BucketVerdict) -> BucketVerdict:
         firsts = [one.first for one in (self, other) if one.first is not None]
         broken = [one.unreadable for one in (self, other) if one.unreadable is not None]
-        return Verdict(
+        return BucketVerdict(
             self.differences + other.differences,
             min(firsts, default=None),
             self.undecided + other.undecided,
@@ -65,10 +65,10 @@ class Verdict:
         )
 
 
-SAME = Verdict()
+SAME = BucketVerdict()
 
 
-def judge(blobs: Sequence[Blob], bounds: Bounds) -> Verdict:
+def judge(blobs: Sequence[Blob], bounds: Bounds) -> BucketVerdict:
     """Judge all entries of one bucket, of all replicas."""
     records = _Records(blobs, len(bounds.cleaned_to))
     below = records.offset < bounds.end
@@ -134,17 +134,17 @@ class _Records:
         return last
 
 
-def _contents(records: _Records, below: Array) -> Verdict:
+def _contents(records: _Records, below: Array) -> BucketVerdict:
     record, replica = records.disagreeing(below)
     if not len(record):
         return SAME
     at = np.lexsort((replica, records.owner[record], records.offset[record]))[0]
-    return Verdict(len(record), records.suspect(record[at], replica[at], missing=False))
+    return BucketVerdict(len(record), records.suspect(record[at], replica[at], missing=False))
 
 
 def _missing(
     records: _Records, replica: int, cleaned: int, needed: Array, last: Array, bounds: Bounds
-) -> Verdict:
+) -> BucketVerdict:
     suspects = np.flatnonzero(needed & ~records.has(replica))
     if not len(suspects):
         return SAME
@@ -158,7 +158,7 @@ def _missing(
     undecided = int((beyond & (latest < 0)).sum())
     left = suspects[~excused & ~beyond]
     if not len(left):
-        return Verdict(undecided=undecided)
+        return BucketVerdict(undecided=undecided)
     # Two keys may claim one offset.
     at = left[np.lexsort((records.owner[left], records.offset[left]))[0]]
-    return Verdict(len(left), records.suspect(at, replica, missing=True), undecided)
+    return BucketVerdict(len(left), records.suspect(at, replica, missing=True), undecided)

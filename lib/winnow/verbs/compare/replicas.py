@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from winnow.kafka_log.options import MAX_LONG
-from winnow.kafka_log.ranges import Range, half_swapped, ranges_of
+from winnow.kafka_log.ranges import ReadRange, half_swapped, ranges_of
 from winnow.kafka_log.stable import read_stable
 from winnow.logdir.lookup import Segments
 from winnow.logdir.meta import read_topic_id
@@ -18,7 +18,7 @@ from winnow.verbs.compare.values import Replica
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class ReplicaLog:
     """The place of a replica, what the checkpoints of its log directory say about it, and what
     `look` finds there. `ranges` cover its whole log, ascending.
     """
@@ -26,7 +26,7 @@ class Home:
     topic_partition: TopicPartition
     replica: Replica
     topic_id: str | None = None
-    ranges: tuple[Range, ...] = field(default=(), repr=False)
+    ranges: tuple[ReadRange, ...] = field(default=(), repr=False)
     log_bytes: int = 0
 
     @property
@@ -49,9 +49,9 @@ class Bounds:
     """
 
 
-def home_of(log_dir: LogDir, topic_partition: TopicPartition) -> Home:
+def home_of(log_dir: LogDir, topic_partition: TopicPartition) -> ReplicaLog:
     checkpoints = log_dir.checkpoints
-    return Home(
+    return ReplicaLog(
         topic_partition,
         Replica(
             log_dir=log_dir.path,
@@ -64,7 +64,7 @@ def home_of(log_dir: LogDir, topic_partition: TopicPartition) -> Home:
     )
 
 
-def look(storage: Storage, home: Home) -> Home:
+def look(storage: Storage, home: ReplicaLog) -> ReplicaLog:
     """Look at one replica.
 
     Raises CorruptLogError or OSError where a consumer could not read it either.
@@ -100,7 +100,7 @@ def bounds_of(replicas: Sequence[Replica]) -> Bounds:
     )
 
 
-def to_read(home: Home, bounds: Bounds, number: int) -> Iterator[Range]:
+def to_read(home: ReplicaLog, bounds: Bounds, number: int) -> Iterator[ReadRange]:
     """Yield the ranges of replica `number` that may hold offsets within the bounds."""
     # Records between the end and where the replica was cleaned may supersede the missing ones.
     end = max(bounds.end, bounds.cleaned_to[number])

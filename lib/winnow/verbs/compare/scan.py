@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from winnow.errors import errors_inside
-from winnow.kafka_log.ranges import Range
+from winnow.kafka_log.ranges import ReadRange
 from winnow.logdir.batches import Piece, TornLogError
 from winnow.policy.transactions import aborted_batches
 from winnow.scan.last_offsets import last_per_key
@@ -44,7 +44,7 @@ Blob: TypeAlias = tuple[int, bytes]
 
 
 def scan_range(
-    storage: Storage, wanted: Range, bounds: Bounds, secret: tuple[int, int]
+    storage: Storage, wanted: ReadRange, bounds: Bounds, secret: tuple[int, int]
 ) -> Iterator[Entries | int]:
     """Yield entries for the visible, committed records of a range that the bounds ask for, and
     between them how many of the records are within the bounds.
@@ -67,7 +67,7 @@ def scan_range(
         yield np.concatenate(kept)
 
 
-def _pieces(storage: Storage, wanted: Range) -> Iterator[Piece]:
+def _pieces(storage: Storage, wanted: ReadRange) -> Iterator[Piece]:
     try:
         yield from wanted.pieces(storage)
     except TornLogError:
@@ -76,7 +76,7 @@ def _pieces(storage: Storage, wanted: Range) -> Iterator[Piece]:
 
 
 def _of_piece(
-    piece: Piece, wanted: Range, secret: tuple[int, int]
+    piece: Piece, wanted: ReadRange, secret: tuple[int, int]
 ) -> Iterator[tuple[Entries, Bits]]:
     """Yield entries of all wanted records, and which of these have no key."""
     rows = piece.rows[wanted.touched(piece.rows)]

@@ -8,7 +8,7 @@ from enum import StrEnum
 from winnow.errors import CorruptLogError, VerificationError
 
 
-class Kind(StrEnum):
+class DifferenceKind(StrEnum):
     MISSING = "missing"
     CONTENT = "content"
     TOPIC = "topic"
@@ -20,14 +20,14 @@ class Kind(StrEnum):
 
 
 _MEANING = {
-    Kind.MISSING: "One replica lacks a record that all replicas should have. Whether a consumer "
-    "gets the record depends on which broker leads. In a compacted topic, it is the last value of "
-    "its key.",
-    Kind.CONTENT: "The replicas have different records at the same committed offset. One of them "
-    "was damaged, or diverged after an unclean leader election.",
-    Kind.TOPIC: "The topic was deleted and created again, and one broker has missed that. It "
-    "deletes its replica when it starts.",
-    Kind.UNREADABLE: "A replica can't be read, so it can't be compared. `verify` without "
+    DifferenceKind.MISSING: "One replica lacks a record that all replicas should have. Whether a "
+    "consumer gets the record depends on which broker leads. In a compacted topic, it is the last "
+    "value of its key.",
+    DifferenceKind.CONTENT: "The replicas have different records at the same committed offset. One "
+    "of them was damaged, or diverged after an unclean leader election.",
+    DifferenceKind.TOPIC: "The topic was deleted and created again, and one broker has missed "
+    "that. It deletes its replica when it starts.",
+    DifferenceKind.UNREADABLE: "A replica can't be read, so it can't be compared. `verify` without "
     "--compare reports everything that is wrong with it.",
 }
 
@@ -50,7 +50,7 @@ class Difference:
     then the other.
     """
 
-    kind: Kind
+    kind: DifferenceKind
     offset: int | None
     message: str
     places: tuple[Place, ...]

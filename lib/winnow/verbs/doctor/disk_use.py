@@ -39,7 +39,7 @@ from winnow.logdir.names import (
 from winnow.logdir.survey import LogDir
 from winnow.storage.contract import Entry, Storage
 from winnow.storage.links import link_target
-from winnow.verbs.doctor.space import DiskUse, Elsewhere, Kind, Use, Zeros
+from winnow.verbs.doctor.space import DiskUse, OtherVolume, SpaceKind, Use, Zeros
 from winnow.verbs.doctor.values import INDEX_ZEROS, Gain
 
 _SECONDS = 0.01
@@ -56,15 +56,15 @@ _SMALL = frozenset(
     )
 )
 _MARKED = {
-    DirectoryKind.DELETE: Kind.DELETE,
-    DirectoryKind.FUTURE: Kind.FUTURE,
-    DirectoryKind.STRAY: Kind.STRAY,
+    DirectoryKind.DELETE: SpaceKind.DELETE,
+    DirectoryKind.FUTURE: SpaceKind.FUTURE,
+    DirectoryKind.STRAY: SpaceKind.STRAY,
 }
 _BY_SUFFIX = (
-    ((DELETED, CLEANED, SWAP), Kind.LEFTOVERS),
-    ((LOG,), Kind.LOGS),
-    (INDEX_SUFFIXES, Kind.INDEXES),
-    ((SNAPSHOT,), Kind.SNAPSHOTS),
+    ((DELETED, CLEANED, SWAP), SpaceKind.LEFTOVERS),
+    ((LOG,), SpaceKind.LOGS),
+    (INDEX_SUFFIXES, SpaceKind.INDEXES),
+    ((SNAPSHOT,), SpaceKind.SNAPSHOTS),
 )
 
 
@@ -125,11 +125,11 @@ class _Count:
     def __init__(self, storage: Storage, path: str, seen: set[tuple[int, ...]]) -> None:
         self.path = path
         self.zeros = Zeros()
-        self.elsewhere: list[Elsewhere] = []
+        self.elsewhere: list[OtherVolume] = []
         self.uncounted: list[str] = []
         self._storage, self._seen = storage, seen
         self._device: tuple[int, ...] = ()
-        self._sums = defaultdict[Kind, _Sum](_Sum)
+        self._sums = defaultdict[SpaceKind, _Sum](_Sum)
         self._left = _MAX_LISTED
 
     @property
@@ -142,7 +142,7 @@ class _Count:
                 apparent_bytes=one.apparent_bytes,
                 inodes=one.inodes,
             )
-            for kind in Kind
+            for kind in SpaceKind
             if (one := self._sums.get(kind)) is not None
         )
 
@@ -157,22 +157,22 @@ class _Count:
     def take(self) -> None:
         entry = self._storage.entry(self.path)
         self._device = entry.inode[:1]
-        self._add(Kind.SMALL, entry)
+        self._add(SpaceKind.SMALL, entry)
         for name in self._list(self.path):
             self._top(name)
 
     def _top(self, entry: Entry) -> None:
         path = f"{self.path}/{entry.name}"
         if not entry.is_dir:
-            self._file(entry, path, Kind.SMALL if _is_small(entry.name) else Kind.OTHER)
+            self._file(entry, path, SpaceKind.SMALL if _is_small(entry.name) else SpaceKind.OTHER)
             return
         if entry.name == REMOTE_INDEX_CACHE:
-            self._tree(entry, path, Kind.REMOTE_INDEX_CACHE)
+            self._tree(entry, path, SpaceKind.REMOTE_INDEX_CACHE)
             return
         try:
             parsed = parse_partition_dir(entry.name)
         except UsageError:
-            self._tree(entry, path, Kind.OTHER)
+            self._tree(entry, path, SpaceKind.OTHER)
             return
         kind = _MARKED.get(parsed.kind)
         if (
@@ -180,16 +180,16 @@ class _Count:
             and parsed.topic_partition
             and (parsed.topic_partition.topic == METADATA_TOPIC)
         ):
-            kind = Kind.METADATA_LOG
+            kind = SpaceKind.METADATA_LOG
         if kind is None:
             self._partition(entry, path)
         else:
             self._tree(entry, path, kind)
-            if kind is not Kind.METADATA_LOG:
+            if kind is not SpaceKind.METADATA_LOG:
                 self._sums[kind].count += 1
 
     def _partition(self, entry: Entry, path: str) -> None:
-        if not self._enter(entry, path, Kind.SMALL):
+        if not self._enter(entry, path, SpaceKind.SMALL):
             return
         files = self._list(path)
         sizes = {file.name: file.size for file in files}
@@ -199,11 +199,15 @@ class _Count:
             if file.is_dir:
                 kept = file.name.startswith((KEPT_PREFIX, QUARANTINE_PREFIX))
                 ours = file.name.startswith(STAGING_PREFIX)
-                self._tree(file, at, Kind.KEPT if kept else Kind.LEFTOVERS if ours else Kind.OTHER)
+                self._tree(
+                    file,
+                    at,
+                    SpaceKind.KEPT if kept else SpaceKind.LEFTOVERS if ours else SpaceKind.OTHER,
+                )
                 continue
             kind = _kind_of(file.name)
             self._file(file, at, kind)
-            if kind is Kind.INDEXES and file.is_file:
+            if kind is SpaceKind.INDEXES and file.is_file:
                 log = sizes.get(f"{file.name.partition('.')[0]}{LOG}", 0)
                 found = self._zeros(file, at, log)
                 zeros, indexes = zeros + found, indexes + bool(found)
@@ -220,7 +224,7 @@ class _Count:
             zeros = zeros_of(self._storage, path, index, log_bytes=log_bytes)
         return 0 if zeros is None else zeros.block_bytes
 
-    def _tree(self, entry: Entry, path: str, kind: Kind) -> None:
+    def _tree(self, entry: Entry, path: str, kind: SpaceKind) -> None:
         """Count a directory and all below it. For FUTURE, DELETE and STRAY, `count` is left out."""
         files = kind not in _MARKED.values()
         waiting = [(entry, path, 1)]
@@ -240,19 +244,19 @@ class _Count:
                 else:
                     self._file(one, at, kind, counts=files)
 
-    def _enter(self, entry: Entry, path: str, kind: Kind) -> bool:
+    def _enter(self, entry: Entry, path: str, kind: SpaceKind) -> bool:
         """Count a directory itself. Return whether to go into it."""
         if entry.inode and entry.inode in self._seen:
             return False
         if entry.inode[:1] != self._device:
             found = self._bytes_in(path)
-            self.elsewhere.append(Elsewhere(name=self._name(path), target=None, bytes=found))
+            self.elsewhere.append(OtherVolume(name=self._name(path), target=None, bytes=found))
             return False
         self._add(kind, entry)
         return True
 
-    def _file(self, entry: Entry, path: str, kind: Kind, *, counts: bool = True) -> None:
-        kind = Kind.SMALL if entry.is_link else kind
+    def _file(self, entry: Entry, path: str, kind: SpaceKind, *, counts: bool = True) -> None:
+        kind = SpaceKind.SMALL if entry.is_link else kind
         if self._add(kind, entry) and counts:
             self._sums[kind].count += 1
         if entry.is_link:
@@ -261,9 +265,9 @@ class _Count:
             except OSError:
                 return
             found = self._bytes_in(target) if entry.leads_to_dir else self._bytes_of(target)
-            self.elsewhere.append(Elsewhere(name=self._name(path), target=target, bytes=found))
+            self.elsewhere.append(OtherVolume(name=self._name(path), target=target, bytes=found))
 
-    def _add(self, kind: Kind, entry: Entry) -> bool:
+    def _add(self, kind: SpaceKind, entry: Entry) -> bool:
         """Add what an entry takes, unless another name of its inode was added."""
         if entry.inode:
             if entry.inode in self._seen:
@@ -308,9 +312,9 @@ def _is_small(name: str) -> bool:
     return name.removesuffix(".tmp") in _SMALL
 
 
-def _kind_of(name: str) -> Kind:
+def _kind_of(name: str) -> SpaceKind:
     """Return the kind of a file in a partition directory."""
     for suffixes, kind in _BY_SUFFIX:
         if name.endswith(suffixes):
             return kind
-    return Kind.SMALL if _is_small(name) else Kind.OTHER
+    return SpaceKind.SMALL if _is_small(name) else SpaceKind.OTHER

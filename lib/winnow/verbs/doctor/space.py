@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Kind(StrEnum):
+class SpaceKind(StrEnum):
     """What a file belongs to. Each file is counted once."""
 
     LOGS = "logs"
@@ -36,7 +36,7 @@ class Kind(StrEnum):
 class Use:
     """What the files of one kind take."""
 
-    kind: Kind
+    kind: SpaceKind
     count: int
     """Directories for FUTURE, DELETE and STRAY; files for other kinds."""
     bytes: int
@@ -58,7 +58,7 @@ class Zeros:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Elsewhere:
+class OtherVolume:
     """A symbolic link, or a directory on another file system. Its bytes are in no `Use`."""
 
     name: str
@@ -74,10 +74,10 @@ class DiskUse:
 
     log_dir: str
     uses: tuple[Use, ...]
-    """Only kinds that exist, in the order of `Kind`."""
+    """Only kinds that exist, in the order of `SpaceKind`."""
     index_zeros: Zeros
     """Part of the bytes of INDEXES."""
-    elsewhere: tuple[Elsewhere, ...]
+    elsewhere: tuple[OtherVolume, ...]
     outside_bytes: int | None
     """Bytes on the file system that are in none of the given log directories: other files, the file
     system's own blocks, and removed files that a process holds open. None: unknown.

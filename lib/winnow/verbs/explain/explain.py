@@ -21,7 +21,7 @@ from winnow.errors import UsageError
 from winnow.logdir.names import topic_partition_of
 from winnow.logdir.survey import LogDir
 from winnow.policy.cleanable import segments_between
-from winnow.policy.fate import Fate, Verdict
+from winnow.policy.fate import Decision, Verdict
 from winnow.policy.plan import CompactionPlan, after_round
 from winnow.policy.retention import retention_config
 from winnow.policy.transactions import NOTHING_CARRIED
@@ -29,7 +29,7 @@ from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress
 from winnow.state import PartitionState
 from winnow.verbs.explain import partition as rules
-from winnow.verbs.explain.find import Found, FoundRecord, Place, UnreadableError, find
+from winnow.verbs.explain.find import FoundRecord, FoundRecords, Place, UnreadableError, find
 from winnow.verbs.explain.records import Ground, fate_of
 from winnow.verbs.explain.retained import deleted_segments, may_depend_on_sizes
 from winnow.verbs.explain.values import Explanation, RecordFate
@@ -162,7 +162,7 @@ def places(item: PlannedPartition) -> list[Place]:
 
 def _deleted_after(
     item: PlannedPartition, plan: CompactionPlan, request: Request
-) -> dict[int, Fate] | None:
+) -> dict[int, Decision] | None:
     """Return what retention deletes after the round. None if that depends on what the round keeps
     (S3.5).
     """
@@ -197,7 +197,7 @@ class _Searcher:
             return (), 0
         return (_outside(self.ground.state, offset) or self._at_offset(offset),), 0
 
-    def _find(self, doing: str, places: Sequence[Place], **wanted: Any) -> Found:  # noqa: ANN401 - fields of Search
+    def _find(self, doing: str, places: Sequence[Place], **wanted: Any) -> FoundRecords:  # noqa: ANN401 - fields of Search
         search = self.ground.search(self.item.config.max_decompressed_message_bytes)
         return find(self.sc, replace(search, **wanted), places, self.progress, doing)
 

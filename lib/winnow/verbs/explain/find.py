@@ -74,7 +74,7 @@ Place: TypeAlias = tuple[Segment, Carried]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundRecords:
     """What was found. `older`: how many records before them. `latest` is the offset of the key's
     last record that counts in the dirty range (S4), if there is one.
     """
@@ -102,7 +102,7 @@ class Search:
 
 def find(
     sc: SparkContext, search: Search, places: Sequence[Place], progress: Progress, doing: str
-) -> Found:
+) -> FoundRecords:
     """Search these segments, ascending. Raises UnreadableError.
 
     `doing` describes the search in the progress display.
@@ -119,14 +119,14 @@ def find(
     )
     if isinstance(found, Failure):
         raise UnreadableError(found)
-    return Found(
+    return FoundRecords(
         tuple(record for one in found for record in one.records),
         sum(one.older for one in found),
         max((one.latest for one in found if one.latest is not None), default=None),
     )
 
 
-def find_in_segment(search: Search, place: Place) -> Found:
+def find_in_segment(search: Search, place: Place) -> FoundRecords:
     """Search one segment.
 
     Raises CorruptLogError for anything that can't be read. Checksums are verified.
@@ -139,7 +139,7 @@ def find_in_segment(search: Search, place: Place) -> Found:
         total += 1
         if search.dirty[0] <= record.offset < search.dirty[1] and record.counts:
             latest = record.offset
-    return Found(tuple(records), total - len(records), latest)
+    return FoundRecords(tuple(records), total - len(records), latest)
 
 
 def _records(search: Search, place: Place) -> Iterator[FoundRecord]:

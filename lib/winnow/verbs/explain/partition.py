@@ -7,12 +7,12 @@ from itertools import pairwise
 
 from winnow.cleaning.plan.partitions import PlannedPartition
 from winnow.policy.cleanable import CleanableRange, oldest_first_batch
-from winnow.policy.fate import Fact, Fate, Verdict
+from winnow.policy.fate import Decision, Fact, Verdict
 from winnow.policy.plan import CompactionPlan
 from winnow.policy.retention import why_kept
 from winnow.state import PartitionState, Segment
 from winnow.verbs.explain.records import Ground
-from winnow.verbs.explain.values import SegmentFate
+from winnow.verbs.explain.values import SegmentDecision
 from winnow.words import counted
 
 
@@ -75,25 +75,25 @@ def retention_facts(item: PlannedPartition, *, previewed: bool) -> tuple[Fact, .
     )
 
 
-def not_compacted(item: PlannedPartition, now: int, *, deleted: int) -> Fate:
+def not_compacted(item: PlannedPartition, now: int, *, deleted: int) -> Decision:
     """Explain why records are kept that neither a round nor retention reaches. `deleted` is the
     number of segments that retention deletes.
     """
     if not deleted or deleted == len(item.state.segments):
-        return Fate(Verdict.STAYS, item.plan.rule, item.plan.reason)
+        return Decision(Verdict.STAYS, item.plan.rule, item.plan.reason)
     left = replace(item.state, segments=item.state.segments[deleted:])
     kept = why_kept(left, item.config, now)
-    return Fate(Verdict.STAYS, kept.rule, f"retention stops before its segment: {kept.words}")
+    return Decision(Verdict.STAYS, kept.rule, f"retention stops before its segment: {kept.words}")
 
 
-def beyond_cleanable(found: CleanableRange) -> Fate:
+def beyond_cleanable(found: CleanableRange) -> Decision:
     """Explain why a record at or above U' is not reached."""
     end = found.first_uncleanable_offset
     words = f"it is not cleaned: cleaning ends at offset {end}, because {found.why}"
-    return Fate(Verdict.STAYS, "S3.3", words, (Fact("first_uncleanable_offset", end),))
+    return Decision(Verdict.STAYS, "S3.3", words, (Fact("first_uncleanable_offset", end),))
 
 
-def segment_fates(ground: Ground, plan: CompactionPlan | None) -> tuple[SegmentFate, ...]:
+def segment_fates(ground: Ground, plan: CompactionPlan | None) -> tuple[SegmentDecision, ...]:
     together = {group[0].base_offset: len(group) for group in plan.groups} if plan else {}
     fates = []
     for segment in ground.state.segments:
@@ -103,16 +103,16 @@ def segment_fates(ground: Ground, plan: CompactionPlan | None) -> tuple[SegmentF
             active = base == ground.state.active.base_offset
             fate = _ACTIVE if active and ground.job is not None else ground.untouched
         elif together[home] == 1:
-            fate = Fate(Verdict.STAYS, "S5.2", "cleaned alone")
+            fate = Decision(Verdict.STAYS, "S5.2", "cleaned alone")
         else:
             others = counted(together[home] - 1, "other")
-            fate = Fate(Verdict.STAYS, "S5.2", f"cleaned into segment {home}, with {others}")
+            fate = Decision(Verdict.STAYS, "S5.2", f"cleaned into segment {home}, with {others}")
         taken = (ground.deleted or {}).get(base if home is None else home)
         if taken is not None and home is not None:
-            taken = Fate(Verdict.GOES, taken.rule, f"{fate.words}; then {taken.words}")
+            taken = Decision(Verdict.GOES, taken.rule, f"{fate.words}; then {taken.words}")
         newest = segment.largest_timestamp
-        fates.append(SegmentFate(base, segment.log_bytes, newest, taken or fate))
+        fates.append(SegmentDecision(base, segment.log_bytes, newest, taken or fate))
     return tuple(fates)
 
 
-_ACTIVE = Fate(Verdict.STAYS, "S3.2", "the active segment is never cleaned")
+_ACTIVE = Decision(Verdict.STAYS, "S3.2", "the active segment is never cleaned")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from winnow.policy.fate import Fact, Fate, RecordFacts, Verdict, delete_horizon, record_fate
+from winnow.policy.fate import Decision, Fact, RecordFacts, Verdict, delete_horizon, record_fate
 from winnow.scan.job import PartitionJob
 from winnow.state import PartitionState
 from winnow.verbs.explain.find import FoundRecord, Search
@@ -21,7 +21,7 @@ class Ground:
     now: int
     job: PartitionJob | None = None
     """None if there is no round."""
-    untouched: Fate
+    untouched: Decision
     """Fate of a record that no round reaches: why there is no round, or why it ends at U'."""
     source_of: Mapping[int, int] = field(default_factory=dict)
     """Base offset of each source segment -> base offset of the new segment."""
@@ -56,7 +56,7 @@ def fate_of(record: FoundRecord, ground: Ground, *, latest: int | None) -> Recor
     )
 
 
-def _by_compaction(record: FoundRecord, ground: Ground, latest: int | None) -> Fate:
+def _by_compaction(record: FoundRecord, ground: Ground, latest: int | None) -> Decision:
     job = ground.job
     if job is None or record.segment >= job.end_offset:
         return ground.untouched
@@ -83,7 +83,7 @@ def _by_compaction(record: FoundRecord, ground: Ground, latest: int | None) -> F
     return record_fate(facts, job)
 
 
-def _with_retention(record: FoundRecord, fate: Fate, ground: Ground) -> Fate:
+def _with_retention(record: FoundRecord, fate: Decision, ground: Ground) -> Decision:
     if fate.verdict is Verdict.GOES:
         return fate
     if ground.deleted is None:
@@ -91,13 +91,13 @@ def _with_retention(record: FoundRecord, fate: Fate, ground: Ground) -> Fate:
             f"{fate.words}; whether retention then deletes its segment depends on what compaction "
             "keeps of it"
         )
-        return Fate(Verdict.UNDECIDED, "S3.5", words, fate.facts)
+        return Decision(Verdict.UNDECIDED, "S3.5", words, fate.facts)
     home = ground.source_of.get(record.segment, record.segment)
     taken = ground.deleted.get(home)
     if taken is None:
         return fate
     words = f"its segment is deleted: {taken.words}"
-    return Fate(Verdict.GOES, taken.rule, words, (*fate.facts, *taken.facts))
+    return Decision(Verdict.GOES, taken.rule, words, (*fate.facts, *taken.facts))
 
 
 def _facts(record: FoundRecord, ground: Ground) -> tuple[Fact, ...]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from winnow.policy.config import TopicConfig
-from winnow.policy.fate import Fact, Fate, Verdict
+from winnow.policy.fate import Decision, Fact, Verdict
 from winnow.policy.retention import retention_plan
 from winnow.state import PartitionState
 from winnow.words import duration, size
 
-Deleted = dict[int, Fate]
+Deleted = dict[int, Decision]
 """Base offset of a segment that retention deletes -> the rule that deletes it."""
 
 
@@ -42,7 +42,7 @@ def deleted_segments(state: PartitionState, config: TopicConfig, now: int) -> De
                 f"is {age} old"
             )
             fact = Fact("newest_record", segment.largest_timestamp, time=True)
-        deleted[segment.base_offset] = Fate(Verdict.GOES, "S7.3", words, (fact,))
+        deleted[segment.base_offset] = Decision(Verdict.GOES, "S7.3", words, (fact,))
     return deleted
 
 

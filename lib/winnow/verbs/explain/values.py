@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from winnow.cleaning.result import Setting
-from winnow.policy.fate import Fact, Fate, Verdict
+from winnow.policy.fate import Decision, Fact, Verdict
 from winnow.policy.versions import ANY_VERSION, KnownVersion
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentFate:
+class SegmentDecision:
     """The fate of one segment: bytes of the `.log`, and `newest` (ms) as a broker determines it."""
 
     base_offset: int
     log_bytes: int
     newest: int
-    fate: Fate
+    fate: Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Explanation:
     exit_code: int
     facts: tuple[Fact, ...] = ()
     settings: tuple[Setting, ...] = ()
-    segments: tuple[SegmentFate, ...] = ()
+    segments: tuple[SegmentDecision, ...] = ()
     records: tuple[RecordFate, ...] = ()
     """The records that were asked for, by offset. Empty if only the partition was."""
     older: int = 0

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from winnow.errors import CorruptLogError, UsageError
 from winnow.logdir.checkpoints import read_offset_checkpoint
-from winnow.logdir.lookup import Found, Segments
+from winnow.logdir.lookup import FoundBatch, Segments
 from winnow.logdir.names import (
     LOG,
     LOG_START_CHECKPOINT,
@@ -22,10 +22,10 @@ from winnow.verbs.inspect.logs import batch_line, record_lines
 from winnow.verbs.inspect.values import (
     FileDescription,
     FileKind,
+    FileProblem,
     Note,
     PlainRecord,
     PositionLine,
-    Problem,
 )
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 from winnow.wire.plain import Record
@@ -90,8 +90,8 @@ def find_position(
             found="a log directory" if target.only is None else "a file",
             where=directory if target.only is None else f"{directory}/{target.only}",
         )
-    lines: list[Problem | Note] = []
-    found: Found | None = None
+    lines: list[FileProblem | Note] = []
+    found: FoundBatch | None = None
     following: Record | None = None
     start, end = 0, None
     asked, value = ("offset", offset) if offset is not None else ("timestamp", timestamp or 0)
@@ -106,7 +106,7 @@ def find_position(
         following = None if at is None else segments.first_data_record(at)
         end = segments.end_offset()
     except (CorruptLogError, OSError) as error:
-        lines.append(Problem(str(error)))
+        lines.append(FileProblem(str(error)))
     if offset is not None and offset < start:
         lines.append(Note(f"a broker refuses offset {offset}: the log begins at {start}"))
     if offset is not None and end is not None and offset > end:
@@ -123,12 +123,12 @@ def find_position(
     return position if found is None else _with(position, found, target.topic)
 
 
-def _with(position: PositionLine, found: Found, topic: str | None) -> PositionLine:
+def _with(position: PositionLine, found: FoundBatch, topic: str | None) -> PositionLine:
     entry, row = found.index_entry, found.piece.rows[found.row]
-    lines: list[Problem | Note] = [Note(note) for note in found.notes]
+    lines: list[FileProblem | Note] = [Note(note) for note in found.notes]
     valid = first_bad_crc(found.piece.data, found.piece.rows[found.row : found.row + 1]) < 0
     if not valid:
-        lines.append(Problem(f"wrong CRC ({found.path}, batch at byte {found.position})"))
+        lines.append(FileProblem(f"wrong CRC ({found.path}, batch at byte {found.position})"))
     records = [] if found.record is None else [found.record]
     internal = topic if topic in INTERNAL_TOPICS else None
     return replace(
@@ -172,6 +172,8 @@ def _sub_directory(
         directory = list_directory(storage, path)
     except (UsageError, OSError) as error:
         read = f"can't be read: {error.strerror or error}" if isinstance(error, OSError) else error
-        yield FileDescription(path, FileKind.OTHER, 0, None, iter([Problem(f"{read} ({path})")]))
+        yield FileDescription(
+            path, FileKind.OTHER, 0, None, iter([FileProblem(f"{read} ({path})")])
+        )
     else:
         yield from _files_of(storage, directory, records=records)

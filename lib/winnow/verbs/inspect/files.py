@@ -27,15 +27,15 @@ from winnow.logdir.names import (
 )
 from winnow.logdir.snapshots import read_snapshot
 from winnow.storage.contract import Entry, Storage
-from winnow.verbs.inspect.indexes import LogFile, describe_index, describe_txn_index
+from winnow.verbs.inspect.indexes import IndexedLog, describe_index, describe_txn_index
 from winnow.verbs.inspect.logs import describe_log
 from winnow.verbs.inspect.values import (
     CheckpointLine,
     EpochLine,
     FileDescription,
     FileKind,
+    FileProblem,
     Line,
-    Problem,
     PropertyLine,
 )
 from winnow.wire.internal_topics import INTERNAL_TOPICS
@@ -93,14 +93,14 @@ def describe_file(
     if entry is None:
         raise FileNotFoundError(path)
     kind, base_offset = kind_of(name)[0], None
-    lines: Iterator[Line] = iter([Problem(f"not a regular file ({path})")])
+    lines: Iterator[Line] = iter([FileProblem(f"not a regular file ({path})")])
     try:
         base_offset = base_offset_of(name) if kind in _NAMED_BY_BASE else None
         if entry.is_file:
             read = _lines(storage, directory, entry, base_offset or 0, records=records)
             lines = _unchanged(storage, path, entry, read)
     except CorruptLogError as error:
-        lines = iter([Problem(f"{error} ({path})")])
+        lines = iter([FileProblem(f"{error} ({path})")])
     return FileDescription(path, kind, entry.size, base_offset, lines)
 
 
@@ -146,7 +146,7 @@ def _lines(
             pass
 
 
-def _log_of(directory: Directory, base: int, state: str) -> LogFile:
+def _log_of(directory: Directory, base: int, state: str) -> IndexedLog:
     """Return the log that an index belongs to: same base offset and same state, otherwise the plain
     one.
 
@@ -158,8 +158,8 @@ def _log_of(directory: Directory, base: int, state: str) -> LogFile:
     following = base_offset_of(min(later)) if later and not state else None
     for name in (plain + state, plain):
         if name in files:
-            return LogFile(f"{directory.path}/{name}", files[name].size, base, following)
-    return LogFile(None, 0, base, following)
+            return IndexedLog(f"{directory.path}/{name}", files[name].size, base, following)
+    return IndexedLog(None, 0, base, following)
 
 
 def _properties(storage: Storage, directory: str, name: str) -> list[Line]:
@@ -176,9 +176,9 @@ def _properties(storage: Storage, directory: str, name: str) -> list[Line]:
     lines: list[Line] = [PropertyLine(key.strip(), value.strip()) for key, _, value in pairs]
     try:
         if read_topic_id(storage, directory) is None:
-            lines.append(Problem(f"expected a topic_id, found an empty file ({path})"))
+            lines.append(FileProblem(f"expected a topic_id, found an empty file ({path})"))
     except CorruptLogError as error:
-        lines.append(Problem(str(error)))
+        lines.append(FileProblem(str(error)))
     return lines
 
 
@@ -188,15 +188,15 @@ def _unchanged(storage: Storage, path: str, entry: Entry, lines: Iterator[Line])
         yield from lines
         now = storage.entry(path)
     except WinnowError as error:
-        yield Problem(str(error))
+        yield FileProblem(str(error))
     except FileNotFoundError:
-        yield Problem(f"the file was removed while it was read ({path})")
+        yield FileProblem(f"the file was removed while it was read ({path})")
     except OSError as error:
-        yield Problem(f"can't be read: {error.strerror or error} ({path})")
+        yield FileProblem(f"can't be read: {error.strerror or error} ({path})")
     else:
         if now != entry:
             was, is_now = (f"{e.size} bytes of {e.mtime_ms}" for e in (entry, now))
-            yield Problem(
+            yield FileProblem(
                 f"the file changed while it was read: {was}, then {is_now}. Is a broker running on "
                 f"it? ({path})"
             )

@@ -23,13 +23,13 @@ from winnow.logdir.indexes.txnindex import ENTRY, decode_txn_index
 from winnow.logdir.lookup import IndexEntry
 from winnow.storage.contract import Storage
 from winnow.verbs.inspect.logs import abort_markers
-from winnow.verbs.inspect.values import FileKind, Line, Note, Problem, TimeLine
+from winnow.verbs.inspect.values import FileKind, FileProblem, Line, Note, TimeLine
 from winnow.wire.batch import out_of_reach
 from winnow.wire.buffers import Array
 
 
 @dataclass(frozen=True, slots=True)
-class LogFile:
+class IndexedLog:
     """The log that an index belongs to. `path` is None if there is no log."""
 
     path: str | None
@@ -43,7 +43,7 @@ class LogFile:
         return out_of_reach(self.base_offset) if self.following is None else self.following
 
 
-def describe_index(storage: Storage, path: str, log: LogFile, kind: FileKind) -> Iterator[Line]:
+def describe_index(storage: Storage, path: str, log: IndexedLog, kind: FileKind) -> Iterator[Line]:
     """Yield an IndexEntry or a TimeLine per entry, then what is wrong with them."""
     base, end, offsets = log.base_offset, log.end_offset, kind is FileKind.INDEX
     entry = OFFSET_ENTRY_ON_DISK if offsets else TIME_ENTRY_ON_DISK
@@ -52,7 +52,7 @@ def describe_index(storage: Storage, path: str, log: LogFile, kind: FileKind) ->
         yield IndexEntry(base + one, two) if offsets else TimeLine(one, base + two)
     yield from remarks
     if log.path is None:
-        yield Problem(f"an index without a log ({path})")
+        yield FileProblem(f"an index without a log ({path})")
         return
     try:
         batches, complete = _columns(storage, log)
@@ -64,12 +64,12 @@ def describe_index(storage: Storage, path: str, log: LogFile, kind: FileKind) ->
         entries = decode_time_index(data, path, base_offset=base, end_offset=end)
         closed = not any(isinstance(remark, Note) for remark in remarks)
         for fault in time_index_faults(entries, batches, path, complete=complete and closed):
-            yield Problem(str(fault))
+            yield FileProblem(str(fault))
     except CorruptLogError as error:
-        yield Problem(str(error))
+        yield FileProblem(str(error))
 
 
-def describe_txn_index(storage: Storage, path: str, log: LogFile) -> Iterator[Line]:
+def describe_txn_index(storage: Storage, path: str, log: IndexedLog) -> Iterator[Line]:
     """Yield an AbortedTransaction per entry, then what is wrong with them."""
     data, base = storage.read_bytes(path), log.base_offset
     whole = data[: len(data) - len(data) % ENTRY.size]
@@ -79,23 +79,23 @@ def describe_txn_index(storage: Storage, path: str, log: LogFile) -> Iterator[Li
         if len(data) > len(whole):
             decode_txn_index(data, path, base_offset=base)
         if log.path is None:
-            yield Problem(f"an index without a log ({path})")
+            yield FileProblem(f"an index without a log ({path})")
         elif entries:
             markers = abort_markers(storage, log.path, size=log.size, base_offset=base)
             for number, entry in enumerate(entries):
                 if (entry.producer_id, entry.last_offset) not in markers:
                     where = f"{path} at byte {number * ENTRY.size}"
-                    yield Problem(
+                    yield FileProblem(
                         f"no ABORT marker of producer {entry.producer_id} at offset "
                         f"{entry.last_offset} ({where})"
                     )
     except CorruptLogError as error:
-        yield Problem(str(error))
+        yield FileProblem(str(error))
 
 
 def _read(
-    storage: Storage, path: str, log: LogFile, entry_size: int
-) -> tuple[bytes, list[Problem | Note]]:
+    storage: Storage, path: str, log: IndexedLog, entry_size: int
+) -> tuple[bytes, list[FileProblem | Note]]:
     """Return the entries without preallocated zeros, and a comment on the zeros. They are correct
     only in an index of the active segment.
     """
@@ -107,10 +107,10 @@ def _read(
     said = f"{zeros} bytes of zeros after the entries ({path} at byte {len(kept)})"
     if log.following is None and zeros % entry_size == 0:
         return kept, [Note(f"{said}: a broker preallocated them, and is running or crashed")]
-    return kept, [Problem(said)]
+    return kept, [FileProblem(said)]
 
 
-def _columns(storage: Storage, log: LogFile) -> tuple[Array, bool]:
+def _columns(storage: Storage, log: IndexedLog) -> tuple[Array, bool]:
     """Return all batches that can be read (dtype COLUMNS), and whether these are all."""
     parts: list[Array] = []
     complete = True

@@ -12,10 +12,10 @@ from winnow.logdir.batches import Piece, bad_crcs, read_batches, records_of
 from winnow.storage.contract import Storage
 from winnow.verbs.inspect.values import (
     BatchLine,
+    FileProblem,
     InternalRecord,
     Line,
     NamesLine,
-    Problem,
     RecordLine,
 )
 from winnow.wire.batch import (
@@ -57,18 +57,18 @@ def describe_log(
                 lines, problems = None, []
                 if i in bad:
                     where = f"{path}, batch at byte {piece.position(i)}"
-                    problems.append(Problem(f"wrong CRC ({where})"))
+                    problems.append(FileProblem(f"wrong CRC ({where})"))
                 if records or topic is not None:
                     try:
                         lines = record_lines(records_of(piece, i, path), piece.rows[i], topic=topic)
                     except CorruptLogError as error:
-                        problems.append(Problem(str(error)))
+                        problems.append(FileProblem(str(error)))
                 names |= {str(r.internal.key[0][1]) for r in lines or () if r.internal is not None}
                 shown = lines if records else None
                 yield batch_line(piece, i, crc_valid=i not in bad, records=shown)
                 yield from problems
     except CorruptLogError as error:
-        yield Problem(str(error))
+        yield FileProblem(str(error))
     if names:
         yield NamesLine(tuple(sorted(names)))
 

@@ -121,7 +121,7 @@ class NamesLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FileProblem:
     """Something that a broker can't handle."""
 
     message: str
@@ -144,7 +144,7 @@ Line: TypeAlias = (
     | EpochLine
     | PropertyLine
     | NamesLine
-    | Problem
+    | FileProblem
     | Note
 )
 
@@ -187,4 +187,4 @@ class PositionLine:
     log_start_offset: int
     log_end_offset: int | None
     """None if the end of the log can't be read."""
-    lines: tuple[Problem | Note, ...]
+    lines: tuple[FileProblem | Note, ...]

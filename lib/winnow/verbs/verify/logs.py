@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from winnow.errors import CorruptLogError, OversizedBatchError
-from winnow.logdir.batches import PIECE_BYTES, Piece, Stop, bad_crcs, find_next, read_to_stop
+from winnow.logdir.batches import PIECE_BYTES, Piece, ReadStop, bad_crcs, find_next, read_to_stop
 from winnow.logdir.indexes.checks import COLUMNS, columns_of
 from winnow.policy.transaction_runs import EVENT, SegmentRuns, reduced
 from winnow.policy.txn_entries import EntryPromises
@@ -139,7 +139,7 @@ class _Reader:
         )
         try:
             for item in items:
-                if isinstance(item, Stop):
+                if isinstance(item, ReadStop):
                     return self._pass(item, least)
                 self._piece(item)
                 at = item.position(-1) + int(item.rows[-1]["size"])
@@ -152,7 +152,7 @@ class _Reader:
             self._add(Kind.UNREADABLE, error, position=at, offsets=(least, None))
         return log.size, least
 
-    def _pass(self, stop: Stop, least: int) -> tuple[int, int]:
+    def _pass(self, stop: ReadStop, least: int) -> tuple[int, int]:
         """Report bytes that are not the next batch, and find where reading can continue."""
         log = self._log
         if stop.status is WalkStatus.OUT_OF_ORDER:

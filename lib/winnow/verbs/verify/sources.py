@@ -10,7 +10,7 @@ from winnow.logdir.meta import read_meta, was_shut_down_cleanly
 from winnow.logdir.metadata import METADATA_DIR
 from winnow.logdir.survey import Checkpoints, LogDir
 from winnow.policy.sources import Settings
-from winnow.start.metadata_choice import Choice, choose_metadata
+from winnow.start.metadata_choice import MetadataInUse, choose_metadata
 from winnow.storage.contract import Storage
 from winnow.verbs.verify.findings import Finding, Scope
 from winnow.verbs.verify.kinds import Kind
@@ -31,7 +31,7 @@ def unused_metadata_logs(
     return findings, tuple(log.why for log in unused if not log.stops_broker)
 
 
-def choice_of(storage: Storage, log_dirs: Sequence[LogDir]) -> Choice:
+def choice_of(storage: Storage, log_dirs: Sequence[LogDir]) -> MetadataInUse:
     """Return which metadata log the brokers use, without a server.properties."""
     return choose_metadata(Settings(), storage, log_dirs)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from winnow.batch_memory import batch_budget
 from winnow.wire.batch import CODEC_MASK, HEADER_V2_SIZE
 from winnow.wire.buffers import Bytes, RecordBlocks, Rows, as_bytes, read_only
-from winnow.wire.choice import REWRITE, Choice, Retention, Verdict
+from winnow.wire.choice import REWRITE, BatchActions, Choice, Retention
 from winnow.wire.kernels.c_codecs import c_function
 from winnow.wire.kernels.codec import compress_payload, decompress_payload
 from winnow.wire.kernels.filter import count_kept, filter_records
@@ -81,7 +81,7 @@ def open_batch(blocks: RecordBlocks, i: int, opening: Opening) -> bool:
 @kernel
 def filter_compressed(
     choice: Choice,
-    verdict: Verdict,
+    verdict: BatchActions,
     opening: Opening,
     packs: tuple[int, int],
     records: Bytes,

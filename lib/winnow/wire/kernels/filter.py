@@ -23,7 +23,7 @@ from winnow.wire.batch import (
     TRANSACTIONAL,
 )
 from winnow.wire.buffers import Bytes, Rows
-from winnow.wire.choice import COPY, DROP, EMPTY, REWRITE, Choice, Retention, Verdict
+from winnow.wire.choice import COPY, DROP, EMPTY, REWRITE, BatchActions, Choice, Retention
 from winnow.wire.kernels.memory import copy_bytes
 from winnow.wire.kernels.record import (
     AHEAD,
@@ -77,7 +77,7 @@ def _retain(  # noqa: C901, PLR0912, PLR0915 - one pass
     row_of: int,
     whole: bool,
     choice: Choice,
-    verdict: Verdict,
+    verdict: BatchActions,
     out: Bytes,
     at: int,
 ) -> tuple[int, int, int, int]:
@@ -191,7 +191,7 @@ def _retain(  # noqa: C901, PLR0912, PLR0915 - one pass
 
 @kernel
 def _retain_legacy(
-    i: int, row_of: int, whole: bool, choice: Choice, verdict: Verdict, out: Bytes, at: int
+    i: int, row_of: int, whole: bool, choice: Choice, verdict: BatchActions, out: Bytes, at: int
 ) -> tuple[int, int, int, int]:
     """Do as `_retain`, compiled once: few logs have batches of v0 or v1."""
     return _retain(True, i, row_of, whole, choice, verdict, out, at)  # type: ignore[no-any-return]
@@ -225,7 +225,7 @@ def _outcome(row: Any, i: int, choice: Choice, kept: int, nulls: int) -> tuple[i
 
 @inlined
 def filter_records(
-    i: int, row_of: int, choice: Choice, verdict: Verdict, out: Bytes, at: int
+    i: int, row_of: int, choice: Choice, verdict: BatchActions, out: Bytes, at: int
 ) -> tuple[int, int, int]:
     """Decide on batch `i`: set its items of the verdict. If it is rewritten, write its records to
     `out` from `at` on. Return (fault, position in its array, end in `out`).
@@ -257,7 +257,7 @@ def filter_records(
 @kernel
 def assemble(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
     choice: Choice,
-    verdict: Verdict,
+    verdict: BatchActions,
     payloads: Bytes,
     payload_starts: NDArray[np.int64],
     out: Bytes,

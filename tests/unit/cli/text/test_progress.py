@@ -23,9 +23,9 @@ from winnow.cli.options import CommandLine
 from winnow.cli.out import Styled, complain, tell_errors, tell_page
 from winnow.cli.outlets import logged
 from winnow.cli.text import progress as progress_module
-from winnow.cli.text.progress import Progress, progress_on_stderr
+from winnow.cli.text.progress import Display, progress_on_stderr
 from winnow.logdir.names import CLEAN_SHUTDOWN, LOG, segment_file
-from winnow.runtime.progress import Progress as Told
+from winnow.runtime.progress import Display as Told
 from winnow.runtime.progress import Silence
 from winnow.wire.plain import Record
 
@@ -54,7 +54,7 @@ def terminal() -> Iterator[tuple[TextIO, bytearray]]:
 
 def test_line_shows_share_rate_and_time_left() -> None:
     clock = Clock()
-    progress = Progress(clock=clock)
+    progress = Display(clock=clock)
     told = [progress.line()]
 
     def after(seconds: float, done: int) -> None:
@@ -108,7 +108,7 @@ def test_time_left_is_rounded_up(seconds: float, told: str) -> None:
 def test_short_run_without_a_terminal_prints_no_progress(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with Progress() as progress:
+    with Display() as progress:
         progress.stage("looking")
     assert capsys.readouterr() == ("", "")
 
@@ -119,7 +119,7 @@ def test_without_a_terminal_a_line_is_written_every_ten_seconds(
     assert progress_module.LOG_EVERY_S == 10
     clock = Clock()
     told: list[str] = []
-    progress = Progress(clock=clock)
+    progress = Display(clock=clock)
     progress.stage("compacting 1 partition", total_bytes=1 << 20)
     clock.now += 10
     progress.advance(1 << 19)
@@ -141,7 +141,7 @@ def test_no_progress_is_shown_until_a_question_is_answered(
 
     class Profiler(Silence):
         def tell(self, display: Told) -> None:
-            assert isinstance(display, Progress)
+            assert isinstance(display, Display)
 
     def wait_for_a_line() -> None:
         deadline = time.monotonic() + 60
@@ -167,7 +167,7 @@ def test_on_a_terminal_the_line_is_live_and_erased_at_the_end(
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
-    with terminal() as (stream, written), redirect_stderr(stream), Progress() as progress:
+    with terminal() as (stream, written), redirect_stderr(stream), Display() as progress:
         progress.stage("compacting 1 partition", total_tasks=2)
         progress.advance(1)
         assert isinstance(progress._shown, Status)
@@ -188,7 +188,7 @@ def test_note_beside_the_live_line_is_in_the_log_file(
         logged(CommandLine(log_file=str(file))),
     ):
         complain("before")
-        with Progress() as progress:
+        with Display() as progress:
             assert isinstance(progress._shown, Status)
             complain("during")
             tell_errors(["a line", "another line"])
@@ -206,14 +206,14 @@ def test_note_beside_the_live_line_is_in_the_log_file(
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[Progress]:
+def told(monkeypatch: pytest.MonkeyPatch) -> list[Display]:
     """Collect the progress that verbs report, except of quiet ones."""
-    made: list[Progress] = []
+    made: list[Display] = []
 
     def progress_of_verb(*, quiet: bool) -> AbstractContextManager[Told]:
         if quiet:
             return nullcontext(Silence())
-        made.append(Progress(clock=Clock()))
+        made.append(Display(clock=Clock()))
         return made[-1]
 
     for module in ("call", "inspect"):
@@ -221,7 +221,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[Progress]:
     return made
 
 
-def test_inspecting_a_file_reports_its_bytes(tmp_path: Path, told: list[Progress]) -> None:
+def test_inspecting_a_file_reports_its_bytes(tmp_path: Path, told: list[Display]) -> None:
     log = tmp_path / "t-0" / segment_file(0, LOG)
     log.parent.mkdir()
     log.write_bytes(
@@ -235,7 +235,7 @@ def test_inspecting_a_file_reports_its_bytes(tmp_path: Path, told: list[Progress
     assert len(told) == 1
 
 
-def test_recovery_reports_partitions(tmp_path: Path, told: list[Progress]) -> None:
+def test_recovery_reports_partitions(tmp_path: Path, told: list[Display]) -> None:
     (tmp_path / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=abc\n")
     (tmp_path / CLEAN_SHUTDOWN).touch()
     for number in range(3):
@@ -254,7 +254,7 @@ def test_quiet_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
         progress.stage("compacting", total_bytes=7)
         progress.advance(7)
     with progress_on_stderr(quiet=False) as progress:
-        assert isinstance(progress, Progress)
+        assert isinstance(progress, Display)
     assert capsys.readouterr() == ("", "")
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from winnow.verbs.compare.judge import SAME, Suspect, Verdict, judge
+from winnow.verbs.compare.judge import SAME, BucketVerdict, Suspect, judge
 from winnow.verbs.compare.replicas import Bounds, bounds_of
 from winnow.verbs.compare.scan import ENTRY, Blob
 from winnow.verbs.compare.values import Replica
@@ -79,7 +79,7 @@ def read_to(bounds: Bounds, number: int) -> int:
     return max(bounds.end, bounds.cleaned_to[number])
 
 
-def judged(*logs: Log) -> tuple[Verdict, Bounds]:
+def judged(*logs: Log) -> tuple[BucketVerdict, Bounds]:
     """Judge with all records, which is at least what a scan sends."""
     bounds = bounds_of([log.replica() for log in logs])
     blobs = []
@@ -92,7 +92,7 @@ def judged(*logs: Log) -> tuple[Verdict, Bounds]:
     return verdict, bounds
 
 
-def judge_plain(logs: Sequence[Sequence[Rec]], bounds: Bounds) -> Verdict:
+def judge_plain(logs: Sequence[Sequence[Rec]], bounds: Bounds) -> BucketVerdict:
     """The twin: judge record by record, as the rules are written."""
     held = [
         {r.offset: r for r in log if bounds.start <= r.offset < read_to(bounds, number)}
@@ -122,7 +122,7 @@ def judge_plain(logs: Sequence[Sequence[Rec]], bounds: Bounds) -> Verdict:
                 undecided += not own
                 continue
             suspects.append(Suspect(offset, having[0], number, missing=True))
-    return Verdict(len(suspects), min(suspects, default=None), undecided)
+    return BucketVerdict(len(suspects), min(suspects, default=None), undecided)
 
 
 def random_records(rng: random.Random, *, keys: int = 5) -> list[Rec]:
@@ -207,7 +207,7 @@ def test_lost_value_is_found(seed: int) -> None:
         victim = rng.choice(last)
         log.records.remove(victim)
         verdict, _ = judged(log, other)
-        assert verdict == Verdict(1, Suspect(victim.offset, 1, 0, missing=True), 0)
+        assert verdict == BucketVerdict(1, Suspect(victim.offset, 1, 0, missing=True), 0)
 
 
 A, B = Rec(0, 1, 5), Rec(1, 1, 6)
@@ -216,7 +216,7 @@ GONE = Rec(2, 1, 0)
 
 def pair(
     one: list[Rec], two: list[Rec], *, cleaned: tuple[int | None, int | None], ends: int = 10
-) -> Verdict:
+) -> BucketVerdict:
     logs = [
         Log(r, high_watermark=ends, cleaned_to=c) for r, c in zip((one, two), cleaned, strict=True)
     ]
@@ -260,7 +260,7 @@ def test_replica_may_be_cleaned_beyond_the_end_of_another() -> None:
     ahead = [Log([Rec(9, 1, 5)], high_watermark=10, cleaned_to=10), Log([A], high_watermark=5)]
     assert judged(*ahead)[0] == SAME
     ahead[0].records = []
-    assert judged(*ahead)[0] == Verdict(0, None, 1)
+    assert judged(*ahead)[0] == BucketVerdict(0, None, 1)
     ahead[0].records = [Rec(0, 1, 6)]
     assert judged(*ahead)[0].first == Suspect(0, 0, 1, missing=False)
 

@@ -20,10 +20,10 @@ from winnow.verbs.inspect.directories import describe_target, find_target
 from winnow.verbs.inspect.values import (
     BatchLine,
     FileKind,
+    FileProblem,
     Line,
     NamesLine,
     Note,
-    Problem,
     TimeLine,
 )
 from winnow.wire.batch import Codec
@@ -54,7 +54,7 @@ def lines(path: Path, *, records: bool = False) -> list[Line]:
 
 
 def problems(path: Path) -> list[str]:
-    return [line.message for line in lines(path) if isinstance(line, Problem)]
+    return [line.message for line in lines(path) if isinstance(line, FileProblem)]
 
 
 def notes(path: Path) -> list[str]:
@@ -222,14 +222,14 @@ def changing(path: Path, change: object) -> Iterator[Line]:
 def test_file_that_grows_is_reported(directory: Path) -> None:
     log = directory / segment_file(50, LOG)
     found = list(changing(log, lambda: log.write_bytes(log.read_bytes() * 2)))
-    assert isinstance(found[-1], Problem)
+    assert isinstance(found[-1], FileProblem)
     assert "changed while it was read" in found[-1].message
 
 
 def test_removed_file_is_reported(directory: Path) -> None:
     log = directory / segment_file(50, LOG)
     found = list(changing(log, log.unlink))
-    assert isinstance(found[-1], Problem)
+    assert isinstance(found[-1], FileProblem)
     assert "removed while it was read" in found[-1].message
 
 
@@ -239,9 +239,9 @@ def test_truncated_file_is_reported(directory: Path) -> None:
     [file] = describe_target(storage, find_target(storage, str(log)), records=False)
     log.write_bytes(b"")
     shorter, changed = file.lines
-    assert isinstance(shorter, Problem)
+    assert isinstance(shorter, FileProblem)
     assert "became shorter while it was being read" in shorter.message
-    assert isinstance(changed, Problem)
+    assert isinstance(changed, FileProblem)
 
 
 def test_names_in_an_internal_topic_are_listed(tmp_path: Path) -> None:
@@ -271,5 +271,5 @@ def test_files_of_a_directory_have_their_kinds(directory: Path) -> None:
     assert kinds["00000000000000000007-0000000001.checkpoint"] == (FileKind.METADATA_SNAPSHOT, None)
     assert kinds["something"] == (FileKind.OTHER, None)
     assert [
-        problem for file in files for problem in file.lines if isinstance(problem, Problem)
+        problem for file in files for problem in file.lines if isinstance(problem, FileProblem)
     ] == []

@@ -15,7 +15,7 @@ from winnow.logdir.snapshots import encode_snapshot
 from winnow.state import ProducerEntry
 from winnow.storage.local import LocalStorage
 from winnow.verbs.inspect.directories import describe_target, find_position, find_target
-from winnow.verbs.inspect.values import Problem
+from winnow.verbs.inspect.values import FileProblem
 from winnow.wire.batch import Codec
 from winnow.wire.internal_topics import CONSUMER_OFFSETS
 from winnow.wire.plain import Record
@@ -72,7 +72,7 @@ def test_random_damage_never_raises(directory: Path) -> None:
         lines = [
             line for file in describe_target(storage, target, records=True) for line in file.lines
         ]
-        damaged += any(isinstance(line, Problem) for line in lines)
+        damaged += any(isinstance(line, FileProblem) for line in lines)
         find_position(storage, target, offset=rng.randrange(70))
         find_position(storage, target, timestamp=T + rng.randrange(700))
         path.write_bytes(before)
