@@ -25,7 +25,7 @@ from winnow.cli.outlets import logged
 from winnow.cli.text import progress as progress_module
 from winnow.cli.text.progress import Display, progress_on_stderr
 from winnow.logdir.names import CLEAN_SHUTDOWN, LOG, segment_file
-from winnow.runtime.progress import Display as Told
+from winnow.runtime.progress import Progress as Told
 from winnow.runtime.progress import Silence
 from winnow.wire.plain import Record
 
