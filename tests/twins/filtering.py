@@ -11,7 +11,6 @@ import numpy as np
 from tests.twins.encoding import encode_batch
 from tests.twins.legacy import legacy_records
 from tests.twins.walk import read_header
-from winnow.errors import CorruptLogError
 from winnow.java_long import delete_horizon
 from winnow.wire.batch import (
     BATCH,
@@ -20,7 +19,6 @@ from winnow.wire.batch import (
     DELETE_HORIZON,
     LOG_APPEND_TIME,
     MAX_MAGIC,
-    NO_TIMESTAMP,
     TRANSACTIONAL,
     Codec,
 )
@@ -134,10 +132,6 @@ def _identity(row: np.void) -> dict[str, Any]:
 
 
 def _rewritten(retained: list[Record], row: np.void, horizon: int | None) -> bytes:
-    if min(r.timestamp for r in retained) < NO_TIMESTAMP:
-        raise CorruptLogError(
-            "records can't be rewritten", expected="timestamps of -1 or more", found="a lesser one"
-        )
     codec = Codec(int(row["attributes"]) & CODEC_MASK)
     identity = _identity(row)
     if row["magic"] < MAX_MAGIC:

@@ -54,7 +54,8 @@ def scan_records_plain(
             raise error.at(where) from error
         for record in records:
             columns.hash[n] = (0, 0) if record.key is None else siphash_plain(record.key, secret)
-            columns.offset[n], columns.batch[n] = record.offset, i
+            least, most = int(row["base_offset"]), int(row["last_offset"])
+            columns.offset[n], columns.batch[n] = min(max(record.offset, least), most), i
             columns.null_key[n], columns.null_value[n] = record.key is None, record.value is None
             n += 1
     return columns

@@ -134,7 +134,7 @@ def packed_keys(
     hash_, offset, has_key, empty = map(_whole, zip(*parts, strict=True))
     dirty = offset >= wanted.first_dirty_offset
     if dirty.any():
-        last = last_per_key(hash_, has_key & dirty)
+        last = _last(hash_, offset, has_key & dirty)
         hashes, numbers, starts = packed_by_bucket(hash_, last, wanted.buckets)
         yield PackedKeys(True, hashes, numbers, starts, hash_[last & empty, 1])
     clean = has_key & ~dirty
@@ -166,6 +166,18 @@ def _columns(
         if holders is not None:
             holders.add_blocks(blocks, columns.hash)
         yield blocks.rows, columns
+
+
+def _last(hash_: Array, offset: Array, candidate: Array) -> Array:
+    """Return True for the last record of each key."""
+    if (offset[1:] >= offset[:-1]).all():
+        found: Array = last_per_key(hash_, candidate)
+        return found
+    # A strange client's batch: its records are not in the order of their offsets (S5.5).
+    order = np.argsort(offset, kind="stable")
+    last = np.empty(len(order), np.bool_)
+    last[order] = last_per_key(hash_[order], candidate[order])
+    return last
 
 
 def _whole(parts: tuple[Array, ...]) -> Array:

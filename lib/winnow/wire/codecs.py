@@ -39,6 +39,7 @@ _GZIP_LEAST_MEMBER = 18
 _PIECE = 1 << 20
 _SNAPPY_MAGIC = b"\x82SNAPPY\x00"
 _SNAPPY_HEADER = _SNAPPY_MAGIC + struct.pack(">ii", 1, 1)
+_SNAPPY_SIZE = 4
 _SNAPPY_DENSEST = 32  # a copy of 64 bytes takes 3: no valid data expands further
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_HEADER = _LZ4_MAGIC + b"\x60\x40\x82"  # version 1, independent blocks; 64 KiB; header checksum
@@ -176,28 +177,33 @@ def _another_gzip_member(data: memoryview) -> bool:
 
 
 def _snappy(sink: Sink, data: memoryview) -> None:
-    if bytes(data[: len(_SNAPPY_MAGIC)]) != _SNAPPY_MAGIC:
+    at = len(_SNAPPY_HEADER)
+    if len(data) < at or bytes(data[: len(_SNAPPY_MAGIC)]) != _SNAPPY_MAGIC:
         _snappy_block(sink, data)
         return
-    at = len(_SNAPPY_HEADER)
-    if len(data) < at:
-        raise _refuse(Codec.SNAPPY, f"a header of {at} bytes", f"{len(data)} bytes")
-    version, least = struct.unpack_from(">ii", data, len(_SNAPPY_MAGIC))
-    if version < 1 or least > 1:
-        raise _refuse(Codec.SNAPPY, "version 1", f"version {version}, compatible with {least}")
-    while at < len(data):
-        # Concatenated streams have a header each.
-        if bytes(data[at : at + len(_SNAPPY_MAGIC)]) == _SNAPPY_MAGIC:
+    # Java does not look at the versions in the first header, and ignores up to 3 bytes at the end.
+    while len(data) - at >= _SNAPPY_SIZE:
+        if bytes(data[at : at + _SNAPPY_SIZE]) == _SNAPPY_MAGIC[:_SNAPPY_SIZE]:
+            _check_snappy_header(data[at : at + len(_SNAPPY_HEADER)])
             at += len(_SNAPPY_HEADER)
             continue
-        size = struct.unpack_from(">i", data, at)[0] if at + 4 <= len(data) else -1
-        at += 4
+        (size,) = struct.unpack_from(">i", data, at)
+        at += _SNAPPY_SIZE
         if not 0 <= size <= len(data) - at:
             raise _refuse(
                 Codec.SNAPPY, f"a chunk of at most {len(data) - at} bytes", f"a size of {size}"
             )
         _snappy_block(sink, data[at : at + size])
         at += size
+
+
+def _check_snappy_header(header: memoryview) -> None:
+    """Check the header of another stream. With another second half of the magic, Java skips it."""
+    if len(header) < len(_SNAPPY_HEADER):
+        raise _refuse(Codec.SNAPPY, f"a header of {len(_SNAPPY_HEADER)} bytes", f"{len(header)}")
+    (version,) = struct.unpack_from(">i", header, len(_SNAPPY_MAGIC))
+    if version < 1 and bytes(header[: len(_SNAPPY_MAGIC)]) == _SNAPPY_MAGIC:
+        raise _refuse(Codec.SNAPPY, "version 1 or more", f"version {version}")
 
 
 def _snappy_block(sink: Sink, block: memoryview) -> None:
@@ -222,9 +228,9 @@ def _lz4(sink: Sink, data: memoryview, magic: int) -> None:
             raise _refuse(Codec.LZ4, "an end mark", "the end of the data")
         word = struct.unpack_from("<I", data, at)[0]
         at += 4
-        if word == 0:
-            break
         size = word & ~_LZ4_STORED
+        if size == 0:
+            break
         end = at + size
         if size > block_size or end + block_sum > len(data):
             raise _refuse(
@@ -241,10 +247,9 @@ def _lz4(sink: Sink, data: memoryview, magic: int) -> None:
             room = len(sink.reserve(min(block_size, sink.room), at_most=True))
             sink.write(lz4.block.decompress(block, uncompressed_size=room))
         at = end + block_sum
-    if at + content_sum != len(data):
-        raise _refuse(
-            Codec.LZ4, "the end of the data after the end mark", f"{len(data) - at} bytes more"
-        )
+    # Java reads no further, and does not look at the value of this checksum.
+    if at + content_sum > len(data):
+        raise _refuse(Codec.LZ4, "a checksum after the end mark", "the end of the data")
 
 
 def _lz4_header(data: memoryview, magic: int) -> tuple[int, int, int, int]:

@@ -104,16 +104,15 @@ def _locate(blocks: RecordBlocks, places: RecordPlaces) -> tuple[int, int, int]:
     for i in range(blocks.rows.size):
         row = blocks.rows[i]
         appended = row.attributes & LOG_APPEND_TIME != 0 and row.magic == MAX_MAGIC
-        fault, area, pos, stop, last = open_area(blocks, i)
+        fault, area, pos, stop = open_area(blocks, i)
         if fault != 0:
             return fault, i, pos
         if n + row.record_count > places.offset.size:
-            return Fault.ORDER, i, pos
-        delta = -1
+            return Fault.CHANGED, i, pos
         for _ in range(row.record_count):
             prefetch(area, pos + AHEAD)
             fault, after, timestamp_delta, delta, key, key_size, value_size, _, _ = parse_record(
-                area, pos, stop, delta, last
+                area, pos, stop
             )
             if fault != 0:
                 return fault, i, pos

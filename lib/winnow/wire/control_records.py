@@ -83,7 +83,7 @@ def _decode(blocks: RecordBlocks, columns: ControlColumns) -> tuple[int, int]:
         if begin < 0 or begin > end or end > area.size:
             return Fault.AREA, i
         fault, after, timestamp_delta, _, key, key_size, value_size, _, _ = parse_record(
-            area, begin, end, -1, row.last_offset - row.base_offset
+            area, begin, end
         )
         if fault != 0:
             return Fault.BODY, i

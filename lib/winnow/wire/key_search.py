@@ -133,17 +133,14 @@ def _find(blocks: RecordBlocks, keys: KeySet, shift: int, found: FoundKeys) -> t
     """
     n = 0
     for i in range(blocks.rows.size):
-        fault, area, pos, stop, last = open_area(blocks, i)
+        fault, area, pos, stop = open_area(blocks, i)
         if fault != 0:
             return fault, i, pos
         if n + blocks.rows[i].record_count > found.number.size:
-            return Fault.ORDER, i, pos
-        delta = -1
+            return Fault.CHANGED, i, pos
         for _ in range(blocks.rows[i].record_count):
             prefetch(area, pos + AHEAD)
-            fault, after, _, delta, key, key_size, _, _, _ = parse_record(
-                area, pos, stop, delta, last
-            )
+            fault, after, _, _, key, key_size, _, _, _ = parse_record(area, pos, stop)
             if fault != 0:
                 return fault, i, pos
             found.number[n] = NOT_FOUND

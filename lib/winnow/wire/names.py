@@ -185,7 +185,7 @@ def _count(  # noqa: C901, PLR0912 - one pass
         if (blocks.rows[i].attributes & CONTROL) != 0:
             n += held
             continue
-        fault, area, pos, stop, last = open_area(blocks, i)
+        fault, area, pos, stop = open_area(blocks, i)
         if fault != 0:
             return fault, i, pos
         whole, on_disk = stop - pos, np.int64(blocks.rows[i].size)
@@ -198,11 +198,9 @@ def _count(  # noqa: C901, PLR0912 - one pass
                 _add(table, number, held, on_disk)
                 n += held
                 continue
-        run, run_name, begun, delta = 0, _NAMELESS, pos, -1
+        run, run_name, begun = 0, _NAMELESS, pos
         for _ in range(held):
-            fault, after, _, delta, key, key_size, _, _, _ = parse_record(
-                area, pos, stop, delta, last
-            )
+            fault, after, _, _, key, key_size, _, _, _ = parse_record(area, pos, stop)
             if fault != 0:
                 return fault, i, pos
             size, name = _name_size(area, key, key_size, types), key + _NAME_AT

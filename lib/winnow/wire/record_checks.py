@@ -40,12 +40,10 @@ def check_records(blocks: RecordBlocks) -> RecordChecks:
 def _check(blocks: RecordBlocks, checks: RecordChecks) -> None:
     for i in range(blocks.rows.size):
         row = blocks.rows[i]
-        fault, area, pos, stop, last = open_area(blocks, i)
-        left, delta, largest = row.record_count, -1, NO_TIMESTAMP
+        fault, area, pos, stop = open_area(blocks, i)
+        left, largest = row.record_count, NO_TIMESTAMP
         while fault == 0 and left > 0:
-            fault, pos, timestamp_delta, delta, _, _, _, _, _ = parse_record(
-                area, pos, stop, delta, last
-            )
+            fault, pos, timestamp_delta, _, _, _, _, _, _ = parse_record(area, pos, stop)
             largest = max(largest, row.base_timestamp + timestamp_delta)
             left -= 1
         stamped = row.magic < MAX_MAGIC or row.attributes & LOG_APPEND_TIME != 0
@@ -82,14 +80,11 @@ def _tally(blocks: RecordBlocks, tally: RecordTally) -> tuple[int, int, int]:
     """Return (fault, row of its batch, position in the area's array)."""
     for i in range(blocks.rows.size):
         row = blocks.rows[i]
-        fault, area, pos, stop, last = open_area(blocks, i)
+        fault, area, pos, stop = open_area(blocks, i)
         if fault != 0:
             return fault, i, pos
-        delta = -1
         for _ in range(row.record_count):
-            fault, after, _, delta, _, key_size, value_size, _, _ = parse_record(
-                area, pos, stop, delta, last
-            )
+            fault, after, _, _, _, key_size, value_size, _, _ = parse_record(area, pos, stop)
             if fault != 0:
                 return fault, i, pos
             if row.attributes & CONTROL == 0 and (key_size < 0 or value_size < 0):

@@ -38,6 +38,7 @@ class RecordColumns(NamedTuple):
     hash: NDArray[np.uint64]
     """Shape (n, 2): SipHash-1-3-128 of the key under the run's secret; 0, 0 for a null key."""
     offset: NDArray[np.int64]
+    """Where the record counts (S5.5): its offset, but not outside of those of its batch."""
     null_key: NDArray[np.bool_]
     null_value: NDArray[np.bool_]
     """A tombstone, unless the batch is a control batch."""
@@ -158,22 +159,20 @@ def _scan(  # noqa: PLR0911 - one return per fault
                 return (_CRC, i, 0), i, n
         if opens and not open_batch(blocks, i, opening):
             return (0, 0, 0), i, n
-        fault, area, pos, stop, last = open_area(blocks, i)
+        fault, area, pos, stop = open_area(blocks, i)
         if fault != 0:
             return (fault, i, pos), i, n
         if n + row.record_count > columns.offset.size:
-            return (Fault.ORDER, i, pos), i, n
-        delta = -1
+            return (Fault.CHANGED, i, pos), i, n
+        span = row.last_offset - row.base_offset
         for _ in range(row.record_count):
             # The next batch, too: its checksum is computed first.
             prefetch(area, pos + _BATCH_AHEAD)
             prefetch(area, pos + _BATCH_AHEAD + 64)
-            fault, pos, _, delta, key, key_size, value_size, _, _ = parse_record(
-                area, pos, stop, delta, last
-            )
+            fault, pos, _, delta, key, key_size, value_size, _, _ = parse_record(area, pos, stop)
             if fault != 0:
                 return (fault, i, pos), i, n
-            columns.offset[n] = row.base_offset + delta
+            columns.offset[n] = row.base_offset + min(max(delta, 0), span)
             columns.batch[n] = i
             columns.null_value[n] = value_size < 0
             columns.null_key[n] = key_size < 0

@@ -97,6 +97,21 @@ class Kafka:
             "clean", directories, {"dedupe_buffer": DEDUPE_BYTES, "now": now} | options
         )
 
+    def clean_each(
+        self, directories: Iterable[Path], *, now: int, **options: Option
+    ) -> dict[Path, Line]:
+        """As `clean`, one round; a log that Kafka's cleaner fails on has "error"."""
+        return self._of_each(
+            "clean", directories, {"dedupe_buffer": DEDUPE_BYTES, "now": now} | options
+        )
+
+    def accept(self, files: Iterable[Path]) -> dict[Path, Line]:
+        """Whether a broker takes the batch in each file from a client: "refused" says why not, and
+        "unchanged" whether it appends the records as they are (Accept.java).
+        """
+        answers = self._checked(self.ask("accept", *map(str, files)))
+        return {Path(answer["file"]): answer for answer in answers}
+
     def retain(
         self, directories: Path | Iterable[Path], *, now: int, **options: Option
     ) -> list[Line]:

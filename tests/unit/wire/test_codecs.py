@@ -148,16 +148,16 @@ def test_claimed_sizes_are_not_trusted() -> None:
 def test_every_truncation_is_refused(codec: Codec) -> None:
     payload = compress(codec, WORDS[:300])
     for end in range(1, len(payload)):
-        if codec is Codec.SNAPPY and end == 16:
-            continue  # the header alone: an empty stream
+        if codec is Codec.SNAPPY and 16 <= end < 20:
+            continue  # the header, and less than a size behind it: an empty stream
         with pytest.raises(CorruptLogError):
             back(codec, payload[:end])
 
 
-@pytest.mark.parametrize("codec", [Codec.LZ4, Codec.ZSTD])
-def test_bytes_after_the_end_are_refused(codec: Codec) -> None:
+def test_bytes_after_the_end_are_refused_or_ignored_as_by_java() -> None:
     with pytest.raises(CorruptLogError):
-        back(codec, compress(codec, b"abc") + b"more")
+        back(Codec.ZSTD, compress(Codec.ZSTD, b"abc") + b"more")
+    assert back(Codec.LZ4, compress(Codec.LZ4, b"abc") + b"more") == b"abc"
 
 
 @settings(max_examples=100)

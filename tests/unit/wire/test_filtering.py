@@ -308,12 +308,24 @@ def test_overlong_numbers_are_rewritten_in_javas_shortest_form() -> None:
     assert len(filtered([batch], [True, True]).data) < len(batch)
 
 
-def test_timestamp_that_kafka_cannot_write_is_refused() -> None:
-    batch = encode_batch([record(0, timestamp=-5), record(1)])
-    with pytest.raises(CorruptLogError, match="timestamps of -1"):
-        filtered([batch], [True, False])
-    assert filtered([batch], [True, True]).copied == 1
-    assert filtered([batch], [False, True]).rewritten == 1
+def test_timestamps_that_kafka_cannot_write_are_kept() -> None:
+    batch = encode_batch([record(0, timestamp=-5), record(1, timestamp=-9), record(2)])
+    result = filtered([batch], [True, True, False])
+    assert result.rewritten == 1
+    header, records = decode_batch(result.data, 0)
+    assert [r.timestamp for r in records] == [-5, -9]
+    assert header["max_timestamp"] == -1
+    assert filtered([batch], [True, True, True]).copied == 1
+
+
+def test_records_whose_offsets_do_not_ascend_are_kept_as_they_are() -> None:
+    batch = encode_batch(
+        [record(7), record(3), record(-2), record(9)], base_offset=3, last_offset=6
+    )
+    result = filtered([batch], [True, True, True, False])
+    header, records = decode_batch(result.data, 0)
+    assert [r.offset for r in records] == [7, 3, -2]
+    assert (header["base_offset"], header["last_offset"]) == (3, 6)
 
 
 def test_overflowing_retention_sets_no_horizon() -> None:

@@ -15,9 +15,10 @@ from tests.twins.encoding import encode_batch
 from tests.unit.wire.logs import NOW, log, record
 from winnow.errors import CorruptLogError
 from winnow.wire import filtering
-from winnow.wire.batch import ATTRIBUTES_AT, HEADER_V2_SIZE, Codec
+from winnow.wire.batch import ATTRIBUTES_AT, FRAME_SIZE, HEADER_V2_SIZE, Codec
 from winnow.wire.buffers import Bytes, Rows
 from winnow.wire.choice import Retention
+from winnow.wire.codecs import compress
 from winnow.wire.filtering import Filtered, filter_batches, filter_in_cache
 from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES, closed, inflate
 from winnow.wire.kernels import compressed
@@ -122,9 +123,12 @@ def test_filtering_stops_when_there_is_no_room_for_a_payload(
 
 @pytest.mark.parametrize("codec", FAST)
 def test_a_malformed_record_gives_the_same_error_as_filter_batches(codec: Codec) -> None:
-    fine = [record(n) for n in (0, 1)]
-    broken = encode_batch(fine, base_offset=0, last_offset=0, codec=codec)  # delta 1 is beyond
-    buf, rows = log([broken])
+    broken = bytearray(encode_batch([record(n) for n in (0, 1)]))
+    broken[HEADER_V2_SIZE + 4] = 100  # the length of the first key
+    payload = compress(codec, broken[HEADER_V2_SIZE:])
+    header = encode_batch([record(n) for n in (0, 1)], codec=codec)[:HEADER_V2_SIZE]
+    size = (HEADER_V2_SIZE - FRAME_SIZE + len(payload)).to_bytes(4, "big")
+    buf, rows = log([header[:8] + size + header[FRAME_SIZE:] + payload])
     keep, retention = arguments(rows)
     told = []
     for call in (

@@ -15,7 +15,8 @@ from winnow.scan.last_offsets import last_per_key
 from winnow.storage.contract import Storage
 from winnow.verbs.compare.replicas import Bounds
 from winnow.wire.batch import CONTROL, MAX_MAGIC
-from winnow.wire.columns import record_places
+from winnow.wire.buffers import RecordBlocks
+from winnow.wire.columns import RecordPlaces, record_places
 from winnow.wire.digests import record_digests
 from winnow.wire.inflate import inflate_parts
 from winnow.wire.records import check_crcs
@@ -75,6 +76,12 @@ def _pieces(storage: Storage, wanted: ReadRange) -> Iterator[Piece]:
             raise
 
 
+def _where_they_count(blocks: RecordBlocks, places: RecordPlaces) -> RecordPlaces:
+    """Return the records with offsets inside of those of their batches (S5.5)."""
+    first, last = (blocks.rows[name][places.batch] for name in ("base_offset", "last_offset"))
+    return places._replace(offset=np.clip(places.offset, first, last))
+
+
 def _of_piece(
     piece: Piece, wanted: ReadRange, secret: tuple[int, int]
 ) -> Iterator[tuple[Entries, Bits]]:
@@ -85,7 +92,7 @@ def _of_piece(
     with errors_inside(wanted.path, piece.start):
         check_crcs(piece.data, rows)
         for blocks in inflate_parts(piece.data, rows):
-            places = record_places(blocks)
+            places = _where_they_count(blocks, record_places(blocks))
             inside = (places.offset >= wanted.first) & (places.offset < wanted.end)
             if not inside.all():
                 places = places.take(np.flatnonzero(inside))

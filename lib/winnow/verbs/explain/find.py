@@ -60,6 +60,12 @@ class FoundRecord:
     null_value: bool
 
     @property
+    def place(self) -> int:
+        """Where it counts (S5.5): its offset, but not outside of those of its batch."""
+        least, most = (int(self.batch[name][0]) for name in ("base_offset", "last_offset"))
+        return min(max(self.offset, least), most)
+
+    @property
     def control(self) -> bool:
         return bool(int(self.batch["attributes"][0]) & CONTROL)
 
@@ -137,8 +143,8 @@ def find_in_segment(search: Search, place: Place) -> FoundRecords:
     for record in _records(search, place):
         records.append(record)
         total += 1
-        if search.dirty[0] <= record.offset < search.dirty[1] and record.counts:
-            latest = record.offset
+        if search.dirty[0] <= record.place < search.dirty[1] and record.counts:
+            latest = record.place if latest is None else max(latest, record.place)
     return FoundRecords(tuple(records), total - len(records), latest)
 
 

@@ -70,7 +70,7 @@ def _by_compaction(record: FoundRecord, ground: Ground, latest: int | None) -> D
     aborted = next(iter(between[["first_offset", "last_offset"]].tolist()), None)
     facts = RecordFacts(
         now=ground.now,
-        offset=record.offset,
+        offset=record.place,
         batch=record.batch,
         null_key=record.key is None,
         null_value=record.null_value,

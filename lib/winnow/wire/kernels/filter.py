@@ -80,7 +80,7 @@ def _retain(  # noqa: C901, PLR0912, PLR0915 - one pass
     verdict: BatchActions,
     out: Bytes,
     at: int,
-) -> tuple[int, int, int, int]:
+) -> tuple[int, int, int]:
     """Fill in what the verdict says of the retained records of batch `i` in one pass. Write them to
     `out` from `at` on, unless the batch is copied.
 
@@ -92,7 +92,7 @@ def _retain(  # noqa: C901, PLR0912, PLR0915 - one pass
     tombstone sets a delete horizon. At the first one that does, the horizon becomes the base
     timestamp, and everything is written again.
 
-    Returns (fault, position in the area, end in `out`, least retained timestamp, at most 0).
+    Returns (fault, position in the area, end in `out`).
     """
     row = choice.blocks.rows[i]
     bits = int(row.attributes)
@@ -112,13 +112,12 @@ def _retain(  # noqa: C901, PLR0912, PLR0915 - one pass
     reason = choice.blocks.mixed[i] if old else legacy or choice.cause[i] or overflows
     write = reason or expired or not whole
     growth = MOST_GROWTH if old else GROWTH
-    fault, area, begin, end, last_delta = open_area(choice.blocks, i)
+    fault, area, begin, end = open_area(choice.blocks, i)
     count, old_base = int(row.record_count), row.base_timestamp
     start = at
     first = NO_TIMESTAMP
     largest = NO_TIMESTAMP
-    least = kept = nulls = shift = last = 0
-    delta = -1
+    kept = nulls = shift = last = 0
     pos = begin
     run = -1
     r = row_of
@@ -126,7 +125,7 @@ def _retain(  # noqa: C901, PLR0912, PLR0915 - one pass
         prefetch(area, pos + AHEAD)
         prefetch(area, pos + AHEAD + 64)
         fault, after, timestamp_delta, delta, _, _, value_size, tail, canonical = parse_record(
-            area, pos, end, delta, last_delta
+            area, pos, end
         )
         if fault != 0:
             break
@@ -134,7 +133,7 @@ def _retain(  # noqa: C901, PLR0912, PLR0915 - one pass
         if retain and value_size < 0 and horizon >= 0:
             write, base_known, base, horizon = True, True, horizon, -1
             at, pos, r, run = start, begin, row_of, -1
-            first, largest, least, kept, nulls, delta = NO_TIMESTAMP, NO_TIMESTAMP, 0, 0, 0, -1
+            first, largest, kept, nulls = NO_TIMESTAMP, NO_TIMESTAMP, 0, 0
             continue
         r += 1
         if retain:
@@ -148,7 +147,6 @@ def _retain(  # noqa: C901, PLR0912, PLR0915 - one pass
             last = delta
             kept += 1
             nulls += value_size < 0
-            least = min(least, timestamp)
             largest = max(largest, timestamp)
         if retain and canonical and plain and shift == 0 and base == old_base:
             if run < 0:
@@ -186,13 +184,13 @@ def _retain(  # noqa: C901, PLR0912, PLR0915 - one pass
     if legacy:
         verdict.base_offset[i] = row.base_offset + shift
         verdict.last_offset[i] = row.base_offset + last
-    return fault, pos, at, least
+    return fault, pos, at
 
 
 @kernel
 def _retain_legacy(
     i: int, row_of: int, whole: bool, choice: Choice, verdict: BatchActions, out: Bytes, at: int
-) -> tuple[int, int, int, int]:
+) -> tuple[int, int, int]:
     """Do as `_retain`, compiled once: few logs have batches of v0 or v1."""
     return _retain(True, i, row_of, whole, choice, verdict, out, at)  # type: ignore[no-any-return]
 
@@ -235,22 +233,18 @@ def filter_records(
     row = choice.blocks.rows[i]
     total = int(row.record_count)
     stays = count_kept(choice.keep, row_of, row_of + total)
-    fault, pos, written, least = 0, choice.blocks.begin[i], at, 0
+    fault, pos, written = 0, choice.blocks.begin[i], at
     if stays > 0 or total == 0:
         whole = stays == total
         if row.magic < MAX_MAGIC:
-            fault, pos, written, least = _retain_legacy(i, row_of, whole, choice, verdict, out, at)
+            fault, pos, written = _retain_legacy(i, row_of, whole, choice, verdict, out, at)
         else:
-            fault, pos, written, least = _retain(False, i, row_of, whole, choice, verdict, out, at)
+            fault, pos, written = _retain(False, i, row_of, whole, choice, verdict, out, at)
         if fault != 0:
             return fault, pos, at
-    action, verdict.horizon[i] = _outcome(
+    verdict.action[i], verdict.horizon[i] = _outcome(
         row, i, choice, verdict.retained[i], verdict.tombstones[i]
     )
-    verdict.action[i] = action
-    if action == REWRITE and least < NO_TIMESTAMP and not _keeps_format(row, choice):
-        # Kafka can't write these either (MemoryRecordsBuilder).
-        return Fault.TIMESTAMP, choice.blocks.begin[i], at
     return fault, pos, written
 
 

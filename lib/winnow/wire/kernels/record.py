@@ -65,9 +65,9 @@ _SMALLEST_END = 2
 
 
 @inlined
-def open_area(blocks: RecordBlocks, i: int) -> tuple[int, Bytes, int, int, int]:
-    """Return (fault, array, begin, end, last offset delta) of the records area of batch `i`. AREA
-    is the fault of one that exceeds its array, TOO_MANY of one too small for its record count.
+def open_area(blocks: RecordBlocks, i: int) -> tuple[int, Bytes, int, int]:
+    """Return (fault, array, begin, end) of the records area of batch `i`. AREA is the fault of one
+    that exceeds its array, TOO_MANY of one too small for its record count.
     """
     row, begin, end = blocks.rows[i], blocks.begin[i], blocks.end[i]
     area = blocks.inflated if blocks.compressed[i] else blocks.raw
@@ -76,7 +76,7 @@ def open_area(blocks: RecordBlocks, i: int) -> tuple[int, Bytes, int, int, int]:
         fault = Fault.AREA
     elif row.record_count < 0 or row.record_count > (end - begin) // SMALLEST_RECORD:
         fault = Fault.TOO_MANY
-    return fault, area, begin, end, row.last_offset - row.base_offset
+    return fault, area, begin, end
 
 
 @inlined
@@ -91,9 +91,9 @@ def same_bytes(a: Bytes, a_at: int, b: Bytes, b_at: int, size: int) -> bool:
 
 
 @inlined
-def parse_record(buf: Bytes, pos: int, end: int, previous: int, last: int) -> Parsed:
-    """Parse the record at `pos` of an area that ends at `end` <= buf.size. Its offset delta must be
-    above `previous`, and at most `last`.
+def parse_record(buf: Bytes, pos: int, end: int) -> Parsed:
+    """Parse the record at `pos` of an area that ends at `end` <= buf.size. Its offset delta is any
+    int32: brokers take uncompressed batches of clients as they are.
 
     Returns (fault, position after it, timestamp delta, offset delta, key position, key length,
     value length, position of the key length, whether all of it is as Java would write it). Lengths
@@ -101,9 +101,7 @@ def parse_record(buf: Bytes, pos: int, end: int, previous: int, last: int) -> Pa
     """
     after, timestamp_delta, delta, key, key_size, value_size, tail = _parse_usual(buf, pos, end)
     if after < 0:
-        return _parse_any(buf, pos, end, previous, last)  # type: ignore[no-any-return]
-    if delta <= previous or delta > last:
-        return Fault.ORDER, pos, 0, 0, 0, 0, 0, 0, False
+        return _parse_any(buf, pos, end)  # type: ignore[no-any-return]
     return Fault.NONE, after, timestamp_delta, delta, key, key_size, value_size, tail, True
 
 
@@ -179,19 +177,21 @@ def _parse_usual(  # noqa: PLR0911 - one return per reason
 @inlined
 def read_sized(buf: Bytes, pos: int, end: int, least: int) -> tuple[int, int, bool]:
     """Read the length before a key, a value, a record or the like. Return (length, position after
-    it, whether Java would write it in as few bytes).
+    it, whether Java would write it in these bytes).
 
-    The position is -1 if the length is below `least`, or if so many bytes do not fit before `end`.
+    `least`: 0, or -1 where null is allowed. Then any length below 0 is null, as in Java, and -1 is
+    returned. The position is -1 if the length is below 0 and must not be, or if so many bytes do
+    not fit before `end`.
     """
     size, at = read_varint(buf, pos, end)
-    if at < 0 or size < least or size > end - at:
+    if at < 0 or size > end - at or (size < 0 and least == 0):
         return 0, -1, False
-    return size, at, is_shortest(buf, pos, at, 5, 0x0F)
+    return max(size, -1), at, size >= -1 and is_shortest(buf, pos, at, 5, 0x0F)
 
 
 @kernel
 def _parse_any(  # noqa: PLR0911 - one return per fault
-    buf: Bytes, pos: int, end: int, previous: int, last: int
+    buf: Bytes, pos: int, end: int
 ) -> Parsed:
     """Parse like `parse_record`, for any bytes."""
     size, at, canonical = read_sized(buf, pos, end, 0)
@@ -231,8 +231,6 @@ def _parse_any(  # noqa: PLR0911 - one return per fault
         at += max(length, 0)
     if at != after:
         return Fault.BODY, pos, 0, 0, 0, 0, 0, 0, False
-    if offset_delta <= previous or offset_delta > last:
-        return Fault.ORDER, pos, 0, 0, 0, 0, 0, 0, False
     return (
         *(Fault.NONE, after, timestamp_delta, offset_delta),
         *(key, key_size, value_size, tail, canonical),

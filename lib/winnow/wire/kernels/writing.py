@@ -83,9 +83,9 @@ def write_record(
 
 @kernel
 def _write_field(area: Bytes, pos: int, after: int, out: Bytes, at: int) -> tuple[int, int]:
-    """Write one length, shortest form, and its bytes. Return (end in `out`, end in the area)."""
+    """Write one length as Java does, and its bytes. Return (end in `out`, end in the area)."""
     size, start = read_varint(area, pos, after)
-    at = write_varint(out, at, size)
+    at = write_varint(out, at, max(size, -1))
     size = max(size, 0)
     copy_bytes(out, at, area, start, size)
     return at + size, start + size
@@ -93,18 +93,18 @@ def _write_field(area: Bytes, pos: int, after: int, out: Bytes, at: int) -> tupl
 
 @kernel
 def _tail_size(area: Bytes, tail: int, after: int) -> int:
-    """Return the bytes from the key's length to the last header, in the shortest form."""
+    """Return the bytes from the key's length to the last header, as Java writes them."""
     pos = tail
     total = 0
     for _ in range(2):
         size, pos = read_varint(area, pos, after)
-        total += size_of_varint(size) + max(size, 0)
+        total += size_of_varint(max(size, -1)) + max(size, 0)
         pos += max(size, 0)
     headers, pos = read_varint(area, pos, after)
     total += size_of_varint(headers)
     for _ in range(2 * headers):
         size, pos = read_varint(area, pos, after)
-        total += size_of_varint(size) + max(size, 0)
+        total += size_of_varint(max(size, -1)) + max(size, 0)
         pos += max(size, 0)
     return total
 

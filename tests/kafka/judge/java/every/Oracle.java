@@ -33,6 +33,7 @@ import java.util.function.Supplier;
  *   Oracle recover --dir D [--dir ...] [options]            LogManager over whole log directories, see Recover
  *   Oracle dump   ...                                       see Dump
  *   Oracle dumplog|checkpoint ...                           see DumpLog
+ *   Oracle accept FILE...                                   see Accept
  *   Oracle serve                                            answers commands from stdin, one per line, arguments separated by
  *                                                           tabs; a line with a lone "." ends each answer
  *
@@ -110,6 +111,7 @@ public class Oracle {
     static void execute(String[] args, PrintStream out) throws Exception {
         String[] rest = Arrays.copyOfRange(args, 1, args.length);
         switch (args[0]) {
+            case "accept" -> { Api.call(Api.find("Accept"), "run", rest, out); return; }
             case "dump" -> { Api.call(Api.find("Dump"), "run", rest, out); return; }
             case "dumplog" -> { Api.call(Api.find("DumpLog"), "run", rest, out); return; }
             case "checkpoint" -> { Api.call(Api.find("DumpLog"), "checkpoints", rest, out); return; }
