@@ -127,6 +127,7 @@ def test_log_file_on_a_full_disk_stops_no_run(
 ) -> None:
     with disk_or_skip(tmp_path / "disk", mib=1) as disk:
         (disk / "log").write_text("yesterday\n")
+        (disk / "log").chmod(0o600)
         fill(disk)
         (disk / "log").open("a").close()
         with (disk / "log").open("ab", buffering=0) as log:  # the rest of its page

@@ -215,3 +215,21 @@ def test_rows_that_no_run_writes_are_not_shown(spark: SparkSession, ledger: Ledg
     past = history(spark, str(ledger.path))
     assert {run.run_id for run in past.runs} == {"1", "2"}
     assert len(past.partitions) == 2
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives directories away")
+@pytest.mark.parametrize("place", ["path", "table", "log", "above", "open to all"])
+def test_run_writes_nothing_where_another_user_could_put_a_link(
+    spark: SparkSession, ledger: Ledger, place: str
+) -> None:
+    """A link that replaces the table after the last look would be followed: Delta takes paths."""
+    if place == "open to all":
+        ledger.table.chmod(0o777)
+    else:
+        given = ledger.path.parent if place == "above" else getattr(ledger, place)
+        os.chown(given, 54_321, 54_321)
+    before = files(ledger.path)
+    with pytest.raises(WinnowError, match="lead a run to write elsewhere"):
+        append(spark.sparkContext, str(ledger.path), entry(of_id("3", run_of(partition("c")))))
+    assert files(ledger.path) == before
+    assert len(history(spark, str(ledger.path)).runs) == 2, "it can be read"

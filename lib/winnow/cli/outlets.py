@@ -20,8 +20,6 @@ from winnow.errors import NoSpaceError, UsageError, WinnowError
 from winnow.metrics.prometheus import check_target, tell_prometheus
 from winnow.resources import user_state_dir
 from winnow.runtime.session import WithContext
-from winnow.storage.creating import create_file
-from winnow.storage.guarded import open_file
 from winnow.storage.output_file import OutputFile, append_whole
 from winnow.storage.private import ensure_private
 from winnow.words import instant
@@ -44,7 +42,9 @@ def check_outlets(request: CommandLine) -> None:
         if "://" in path:
             split_off(path)
         else:
-            OutputFile(path, option, option).check((*request.log_dirs, *request.output))
+            appended = name in {"openlineage", "log_file"}
+            own = OutputFile(path, option, option)
+            own.check((*request.log_dirs, *request.output), appended=appended)
     if request.metrics is not None:
         check_target(request.metrics)
 
@@ -175,9 +175,6 @@ class Outlets:
             self._lost.append(str(error))
 
 
-_APPEND = os.O_WRONLY | os.O_APPEND
-
-
 @contextmanager
 def logged(request: CommandLine) -> Iterator[None]:
     """Copy stderr to the file while the block runs. Where that is impossible the run goes on; a
@@ -208,14 +205,10 @@ def logged(request: CommandLine) -> Iterator[None]:
 
 
 def _opened(request: CommandLine) -> int | None:
-    file = Path(request.log_file or "")
+    file = OutputFile(request.log_file or "", "--log-file", "the log file")
     try:
-        OutputFile(str(file), "--log-file", "the log file").check(request.log_dirs)
-        path = str(file.parent.resolve() / file.name)
-        try:
-            return open_file(path, _APPEND)
-        except FileNotFoundError:
-            return create_file(path, flags=_APPEND)
+        file.check(request.log_dirs, appended=True)
+        return file.open_appended()
     except UsageError:  # `check_outlets` raises it as well, where it is reported
         return None
     except (OSError, WinnowError) as error:

@@ -21,7 +21,7 @@ from pyspark.errors import PySparkException
 from winnow.cleaning.result import RunResult
 from winnow.errors import WinnowError
 from winnow.ledger.delta import provide_delta
-from winnow.ledger.foreign import check_files
+from winnow.ledger.foreign import check_files, check_ours
 from winnow.ledger.place import local_path, table_url
 from winnow.ledger.schema import SCHEMAS
 from winnow.runtime.progress import Progress, Silence
@@ -92,6 +92,7 @@ def append(
         try:
             with _alone(ledger):
                 check_files(ledger, addition.table)
+                check_ours(ledger, addition.table)
                 _append(sc, table_url(ledger, addition.table), addition, progress or Silence())
                 return
         except PySparkException as error:  # of what pyspark has a class for
@@ -122,6 +123,7 @@ def _alone(ledger: str) -> Iterator[None]:
     if directory is None:
         yield
         return
+    check_ours(ledger)
     try:
         ensure_private(str(directory))
         lock = open(open_lock(directory / LOCK), "rb")  # noqa: SIM115 - closed by the block below

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from winnow.errors import WinnowError
 from winnow.ledger.place import local_path, table_url
+from winnow.storage.way import why_not_ours
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,6 +33,29 @@ def check_files(ledger: str, table: str) -> None:
             raise _foreign(path, "a link" if stat.S_ISLNK(status.st_mode) else "no regular file")
         if f"/{_LOG}/" in path and path.endswith(".json") and status.st_size > _LARGEST_COMMIT:
             raise _foreign(path, f"a commit of {status.st_size} bytes")
+
+
+def check_ours(ledger: str, table: str = "") -> None:
+    """Raise WinnowError if another user can change where a local ledger is. Delta writes by path:
+    a link that is put there after the last look would lead this run to write elsewhere.
+    """
+    root = local_path(ledger)
+    if root is None:
+        return
+    try:
+        # Links below the ledger have been refused.
+        reasons = map(why_not_ours, (str(root), f"{root}/{table}", f"{root}/{table}/{_LOG}"))
+        reason = next(filter(None, reasons), None)
+    except OSError as error:
+        reason = str(error)
+    if reason is not None:
+        raise WinnowError(
+            "another user could lead a run to write elsewhere than into the ledger",
+            expected="directories that only this user, root, or a group of this user can change",
+            found=reason,
+            where=str(root),
+            hint="Name a directory of your own with --ledger.",
+        )
 
 
 def _entries(path: str) -> Iterator[tuple[str, os.stat_result]]:

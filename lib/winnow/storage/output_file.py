@@ -19,6 +19,7 @@ from typing import BinaryIO
 
 from winnow.errors import NO_SPACE, NoSpaceError, UsageError, WinnowError
 from winnow.storage.guarded import held, kind_of
+from winnow.storage.permissions import user_name
 from winnow.storage.turns import sync
 
 PRIVATE = 0o600
@@ -41,8 +42,11 @@ class OutputFile:
     """What is in it, as in `the result`."""
     mode: int = PRIVATE
 
-    def check(self, log_dirs: Sequence[str] = (), *, room: int | None = None) -> None:
-        """Raise UsageError if the file can't be written. For use before a log is changed.
+    def check(
+        self, log_dirs: Sequence[str] = (), *, room: int | None = None, appended: bool = False
+    ) -> None:
+        """Raise UsageError if the file can't be written, or `appended` to. For use before a log is
+        changed.
 
         A full disk is no mistake, because the run may free it. With `room`, it is one: raises
         NoSpaceError unless this many bytes can be written beside it.
@@ -50,6 +54,9 @@ class OutputFile:
         refuse_in_log_dir(self.path, log_dirs)
         try:
             _check_replaceable(self.path)
+            if appended:
+                with suppress(FileNotFoundError):
+                    _check_private(os.lstat(self.path), self.path)
             _try_beside(self.path, room or 0)
         except OSError as error:
             if error.errno not in NO_SPACE:
@@ -72,10 +79,21 @@ class OutputFile:
         """Append all of the data to a regular file, or nothing; create a missing one. Raises
         WinnowError, also for a file of any other kind.
         """
-        flags = _FLAGS | os.O_APPEND | os.O_NONBLOCK
-        with self._reporting(), held(os.open(self.path, flags, PRIVATE), self.path) as fd:
-            _check_regular(fd, self.path)
+        with self._reporting(), held(self.open_appended(), self.path) as fd:
             append_whole(fd, data)
+
+    def open_appended(self) -> int:
+        """Open the file to append private text; create a missing one. Raises OSError for anything
+        but a regular file, and for one that another user may have made to read along.
+        """
+        fd = os.open(self.path, _FLAGS | os.O_APPEND | os.O_NONBLOCK, PRIVATE)
+        try:
+            _check_regular(fd, self.path)
+            _check_private(os.fstat(fd), self.path)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
 
     def remove(self) -> None:
         """Remove an older file of this name, if there is one. Raises WinnowError."""
@@ -214,6 +232,21 @@ def _try_beside(path: str, room: int) -> None:
     finally:
         os.close(fd)
         os.unlink(probe)
+
+
+def _check_private(status: os.stat_result, path: str) -> None:
+    """Raise OSError unless the file is this user's or root's, has one name, and can be read and
+    changed by no others. Its group may: the user has chosen it.
+    """
+    found = None
+    if status.st_uid not in {0, os.geteuid()}:
+        found = f"it belongs to user {user_name(status.st_uid)}"
+    elif status.st_mode & stat.S_IRWXO:
+        found = "everybody can read or change it: `chmod o=` takes that away"
+    elif status.st_nlink > 1:
+        found = f"it has {status.st_nlink} names"
+    if found is not None:
+        raise PermissionError(errno.EPERM, found, path)
 
 
 def _check_regular(fd: int, path: str | os.PathLike[str]) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import zlib
 from pathlib import Path
 
 import pytest
 
 from winnow.cleaning.summaries import store
-from winnow.cleaning.summaries.store import Summaries, UniqueKeys, read_list, record
+from winnow.cleaning.summaries.store import Summaries, UniqueKeys, opened, read_list, record
 from winnow.scan.values import SegmentSummary
 from winnow.storage.private import make_private
 
@@ -128,3 +129,14 @@ def test_a_segment_without_one_of_its_files_is_not_listed(tmp_path: Path) -> Non
     known = SegmentSummary(**{k: v for k, v in SUMMARY.items() if k != "stamps"})  # type: ignore[arg-type]
     record(str(place), str(partition), [known])
     assert read_list(str(place)) == Summaries()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives directories away")
+def test_nothing_is_kept_where_another_user_could_put_a_link(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger"
+    ledger.mkdir(0o755)
+    assert opened(str(ledger / "key-summaries"), {}) is not None
+    os.chown(ledger, 54_321, 54_321)
+    assert opened(str(ledger / "key-summaries"), {}) is None
+    assert opened(str(ledger / "others"), {}) is None
+    assert not (ledger / "others").exists()

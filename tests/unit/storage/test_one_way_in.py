@@ -88,6 +88,7 @@ ALLOWED = {
     "verbs/doctor/other_disk.py": "the kernel's list of mounts, and whether a disk can be written",
     "storage/mounts.py": "the kernel's own files in /proc",
     "storage/private.py": "the user's own directory beside the ledger",
+    "storage/way.py": "who may change a path, without opening it",
     "cleaning/summaries/store.py": "the user's own directory beside the ledger",
     "runtime/run_directory.py": "the private directory of the run",
     "runtime/cores.py": "the private directory of the run",

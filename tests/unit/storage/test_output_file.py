@@ -17,7 +17,8 @@ from tests.disks import MIB, disk_or_skip
 from tests.unit.cli.results import NOW, partition
 from winnow.cleaning.result import RunResult
 from winnow.cli.options import CommandLine
-from winnow.cli.outlets import Outlets
+from winnow.cli.out import complain
+from winnow.cli.outlets import Outlets, check_outlets, logged
 from winnow.cli.text.json_output import to_json
 from winnow.errors import NoSpaceError, UsageError, WinnowError
 from winnow.ledger.append import LOCK, _alone
@@ -93,6 +94,53 @@ def test_links_are_not_appended_to(tmp_path: Path) -> None:
         pass
     assert secret.read_bytes() == b"secret"
     assert not (tmp_path / "new").exists()
+
+
+def as_a_strangers(path: Path) -> None:
+    if os.geteuid():
+        pytest.skip("only root gives files away")
+    os.chown(path, 54_321, 54_321)
+
+
+READ_ALONG = {
+    "a stranger's": (as_a_strangers, "it belongs to user 54321"),
+    "readable for all": (lambda one: one.chmod(0o604), "everybody can read or change it"),
+    "writable for all": (lambda one: one.chmod(0o602), "everybody can read or change it"),
+    "with another name": (lambda one: os.link(one, f"{one}2"), "it has 2 names"),
+}
+
+
+@pytest.mark.parametrize("name", READ_ALONG)
+def test_nothing_private_is_appended_to_a_file_that_others_made_or_read(
+    name: str, tmp_path: Path
+) -> None:
+    change, words = READ_ALONG[name]
+    path = tmp_path / "events"
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    out = OutputFile(str(path), "--openlineage", "an event")
+    out.append(b" and new")
+    change(path)
+    for refused in (lambda: out.append(b"x"), lambda: out.check(appended=True)):
+        with pytest.raises(WinnowError, match=words):
+            refused()
+    for request in (CommandLine(log_file=str(path)), CommandLine(openlineage=str(path))):
+        with pytest.raises(UsageError, match=words):
+            check_outlets(request)
+    with logged(CommandLine(log_file=str(path))):
+        complain("a note")
+    assert path.read_bytes() == b"old and new"
+    out.check()  # a file that is replaced is another one
+
+
+def test_log_file_belongs_to_the_user_of_the_run_in_any_directory(tmp_path: Path) -> None:
+    """The owner of the directory can't read along."""
+    as_a_strangers(tmp_path)
+    for _ in range(2):
+        with logged(CommandLine(log_file=str(tmp_path / "log"))):
+            complain("a note")
+    assert (tmp_path / "log").stat().st_uid == os.geteuid()
+    assert (tmp_path / "log").read_text().count("a note") == 2
 
 
 def test_fifo_does_not_hang(tmp_path: Path) -> None:
@@ -194,6 +242,7 @@ def test_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     with disk_or_skip(tmp_path / "disk", mib=1) as disk:
         for name in ("plan", "events"):
             (disk / name).write_bytes(b"old\n")
+            (disk / name).chmod(0o600)
         out(disk / "plan").check(room=MIB // 2)
         with pytest.raises(NoSpaceError) as refused:
             out(disk / "plan").check(room=MIB)

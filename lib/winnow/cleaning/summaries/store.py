@@ -43,6 +43,7 @@ from winnow.storage.private import (
     write_unsynced,
 )
 from winnow.storage.urls import is_remote
+from winnow.storage.way import why_not_ours
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 
 _log = logging.getLogger(__name__)
@@ -119,6 +120,8 @@ def opened(
     is removed.
     """
     try:
+        if (reason := why_not_ours(directory)) is not None:
+            raise PermissionError(reason)
         make_private(directory)
         secret = _secret(f"{directory}/{_SECRET}")
         place = f"{directory}/{hashlib.sha256(secret).hexdigest()[:_NAME]}"
