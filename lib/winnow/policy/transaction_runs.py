@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from winnow.advice import COPY, REBUILD
 from winnow.errors import CorruptLogError
 from winnow.policy.producers import Transaction
-from winnow.policy.transactions import NOTHING_CARRIED, Carried, sequence
+from winnow.policy.transactions import NOTHING_CARRIED, Carried, Sequence, sequence
 from winnow.wire.batch import NO_PRODUCER
 from winnow.wire.control import ControlType
 
@@ -82,6 +82,24 @@ def reduced(events: NDArray[np.void]) -> NDArray[np.void]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Matched:
+    """The events of one segment by producer (`policy.transactions.sequence`), each with the index
+    entry of its ABORT marker. All arrays have one item for each event.
+    """
+
+    events: Sequence
+    first: NDArray[np.int64]
+    """Offset of the producer's first data since its previous marker, -1: none."""
+    live: NDArray[np.int64]
+    """Likewise, of its first live data."""
+    aborting: NDArray[np.bool_]
+    """Whether the event is an ABORT marker."""
+    has_entry: NDArray[np.bool_]
+    entry_first: NDArray[np.int64]
+    """First offset in the index entry, -1: no entry."""
+
+
 def summarise(
     events: NDArray[np.void],
     aborted: NDArray[np.void],
@@ -91,7 +109,7 @@ def summarise(
     where: tuple[str, str],
 ) -> SegmentRuns:
     """Summarise one segment whose `events` (dtype EVENT) are in log order. `aborted`: its index,
-    dtype ABORTED.
+    dtype ABORTED. The reference is `tests.twins.transactions`.
 
     `where`: paths of the index and of the log. An ABORT marker with live data needs an entry. One
     without may lack it: Kafka's cleaner drops entries that end below the log start offset, and a
@@ -100,64 +118,113 @@ def summarise(
     """
     if not len(events) and not len(aborted):
         return NO_RUNS
+    matched = _match(events, aborted, where)
+    _check(matched, where)
+    runs = _runs(matched)
+    runs["lingers"] = _lingering(matched, runs["producer_id"], log_start_offset)
+    return SegmentRuns(runs=runs, undecided=_undecided(matched, high_watermark))
+
+
+def _match(events: NDArray[np.void], aborted: NDArray[np.void], where: tuple[str, str]) -> _Matched:
+    """Match ABORT markers and index entries by offset and producer. Raises CorruptLogError for an
+    entry without a marker.
+    """
     seen = sequence(events["kind"], events["producer_id"], events["offset"])
-    first, live = seen.first(), seen.first(events["live"])
     aborting = seen.end & (events["kind"][seen.rows] == _ABORT)
-    # The row in `aborted` of each ABORT marker, -1: none.
-    entry = np.full(len(seen.rows), -1)
+    row = np.full(len(seen.rows), -1)  # in `aborted`
     markers = np.flatnonzero(aborting)
     _, at, found = np.intersect1d(seen.offset[markers], aborted["last_offset"], return_indices=True)
     same = seen.producer_id[markers[at]] == aborted["producer_id"][found]
-    entry[markers[at[same]]] = found[same]
-    for number in np.setdiff1d(np.arange(len(aborted)), entry):
+    row[markers[at[same]]] = found[same]
+    for number in np.setdiff1d(np.arange(len(aborted)), row):
         producer, _, marker, _ = aborted[number]
         raise _disagree(
             f"an ABORT marker of producer {producer} at offset {marker}, as the index says",
             "none there in the log",
             where,
         )
-    has_entry = entry >= 0
-    entry_first = np.append(aborted["first_offset"], -1)[entry]
-    producers, offsets = seen.producer_id, seen.offset
-    known = producers > NO_PRODUCER
-    for n in np.flatnonzero(
-        known & aborting & (live >= 0) & (~has_entry | (live < entry_first))
-    ).tolist():
-        raise _without_entry(producers[n], live[n], offsets[n], where)
-    for n in np.flatnonzero(has_entry & (seen.previous >= entry_first)).tolist():
-        raise _across_marker(producers[n], entry_first[n], offsets[n], seen.previous[n], where)
-    straddling = np.flatnonzero(
-        known & seen.end & (live >= 0) & (live < high_watermark) & (offsets >= high_watermark)
+    return _Matched(
+        events=seen,
+        first=seen.first(),
+        live=seen.first(events["live"]),
+        aborting=aborting,
+        has_entry=row >= 0,
+        entry_first=np.append(aborted["first_offset"], -1)[row],
     )
-    undecided = None
-    if len(straddling):
-        n = straddling[np.argmin(live[straddling])]
-        undecided = Transaction(int(live[n]), int(producers[n]), int(offsets[n]))
+
+
+def _check(matched: _Matched, where: tuple[str, str]) -> None:
+    """Raise CorruptLogError for an ABORT marker whose live data is not in its entry, and for an
+    entry that begins before the producer's previous marker.
+    """
+    seen, live, first = matched.events, matched.live, matched.entry_first
+    unindexed = (seen.producer_id > NO_PRODUCER) & matched.aborting & (live >= 0)
+    unindexed &= ~matched.has_entry | (live < first)
+    for n in np.flatnonzero(unindexed).tolist():
+        raise _without_entry(seen.producer_id[n], live[n], seen.offset[n], where)
+    for n in np.flatnonzero(matched.has_entry & (seen.previous >= first)).tolist():
+        raise _across_marker(seen.producer_id[n], first[n], seen.offset[n], seen.previous[n], where)
+
+
+def _undecided(matched: _Matched, high_watermark: int) -> Transaction | None:
+    """Return the earliest transaction with live data below the high watermark and a marker at or
+    above it.
+    """
+    seen, live = matched.events, matched.live
+    straddling = np.flatnonzero(
+        (seen.producer_id > NO_PRODUCER)
+        & seen.end
+        & (live >= 0)
+        & (live < high_watermark)
+        & (seen.offset >= high_watermark)
+    )
+    if not len(straddling):
+        return None
+    n = straddling[np.argmin(live[straddling])]
+    return Transaction(int(live[n]), int(seen.producer_id[n]), int(seen.offset[n]))
+
+
+def _runs(matched: _Matched) -> NDArray[np.void]:
+    """Return one row of dtype RUN for each producer, without `lingers`."""
+    seen = matched.events
     lasts = np.flatnonzero(seen.last)
     runs = np.zeros(len(lasts), RUN)
     runs["producer_id"] = seen.producer_id[lasts]
     runs["last_marker"] = np.where(seen.end[lasts], seen.offset[lasts], seen.previous[lasts])
     without_marker = runs["last_marker"] < 0
-    for head, tail, of in (("head", "tail", first), ("live_head", "live_tail", live)):
+    for head, tail, of in (
+        ("head", "tail", matched.first),
+        ("live_head", "live_tail", matched.live),
+    ):
         runs[tail] = np.where(seen.end[lasts] | without_marker, -1, of[lasts])
         runs[head] = np.where(without_marker, of[lasts], -1)
     runs["first_marker"] = runs["first_entry"] = -1
     firsts = np.flatnonzero(seen.end & (seen.previous < 0))
     rows = np.searchsorted(runs["producer_id"], seen.producer_id[firsts])
-    runs["head"][rows], runs["live_head"][rows] = first[firsts], live[firsts]
+    runs["head"][rows], runs["live_head"][rows] = matched.first[firsts], matched.live[firsts]
     runs["first_marker"][rows] = seen.offset[firsts]
-    runs["first_aborted"][rows] = aborting[firsts]
-    runs["first_entry"][rows] = entry_first[firsts]
-    # Data of an aborted transaction without a known marker counts as committed (see
-    # `Carried.lingering`).
-    begins = aborting & (first >= 0) & (~has_entry | (seen.offset < log_start_offset))
-    changes = np.flatnonzero((begins | (seen.end & ~aborting)) & (seen.previous >= 0))
-    runs["lingers"] = -1
+    runs["first_aborted"][rows] = matched.aborting[firsts]
+    runs["first_entry"][rows] = matched.entry_first[firsts]
+    return runs
+
+
+def _lingering(
+    matched: _Matched, producers: NDArray[np.int64], log_start_offset: int
+) -> NDArray[np.int8]:
+    """Return the field `lingers` of RUN for each of the producers, ascending.
+
+    Data of an aborted transaction without a known marker counts as committed (see
+    `Carried.lingering`).
+    """
+    seen = matched.events
+    begins = matched.aborting & (matched.first >= 0)
+    begins &= ~matched.has_entry | (seen.offset < log_start_offset)
+    ends = seen.end & ~matched.aborting
+    changes = np.flatnonzero((begins | ends) & (seen.previous >= 0))
+    lingers = np.full(len(producers), -1, np.int8)
     # The last change of each producer wins: it is assigned last.
-    runs["lingers"][np.searchsorted(runs["producer_id"], seen.producer_id[changes])] = begins[
-        changes
-    ]
-    return SegmentRuns(runs=runs, undecided=undecided)
+    lingers[np.searchsorted(producers, seen.producer_id[changes])] = begins[changes]
+    return lingers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
