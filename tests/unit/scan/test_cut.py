@@ -22,6 +22,7 @@ from tests.unit.cleaning.partitions import (
     records_in,
 )
 from tests.unit.cleaning.test_tally import plain_checksum
+from winnow.cleaning.rewrite.filter import GroupFilter
 from winnow.cleaning.rewrite.output import GroupOutput
 from winnow.cleaning.rewrite.rewrite import rewrite_group
 from winnow.errors import CorruptLogError
@@ -180,7 +181,7 @@ def test_skipping_splits_gives_the_same_result(
     job = replace(job, last_records=last, end_offset=rng.choice((offset, offset + 5)))
     found = [everything_of(job)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(GroupOutput, "_keeps_nothing", lambda *_: False)
+        patch.setattr(GroupFilter, "_keeps_nothing", lambda *_: False)
         found.append(everything_of(job))
     assert found[0] == found[1]
 

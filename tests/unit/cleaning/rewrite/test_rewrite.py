@@ -21,7 +21,7 @@ from tests.unit.cleaning.partitions import (
     record,
     records_in,
 )
-from winnow.cleaning.rewrite import output as output_module
+from winnow.cleaning.rewrite import filter as filter_module
 from winnow.cleaning.rewrite.cleaned import CleanedGroup
 from winnow.cleaning.rewrite.output import GroupOutput
 from winnow.cleaning.rewrite.rewrite import estimate_group, rewrite_group
@@ -96,7 +96,7 @@ def test_using_more_cores_gives_the_same_bytes(
     ]
     job = job_of(make_partition(tmp_path / "t-0", {0: batches}))
     monkeypatch.setattr(chunks_module, "_CHUNK_BYTES", 300)
-    monkeypatch.setattr(output_module, "PLAIN_CHUNK_BYTES", 300)
+    monkeypatch.setattr(filter_module, "PLAIN_CHUNK_BYTES", 300)
     parts = survivors(s0=list(range(0, 80, 3)))
     alone = rewrite_group(GroupOutput(job, job.groups[0], parts, now=NOW))()
     helped = rewrite_group(
@@ -137,7 +137,7 @@ def commits(directory: Path, *names: bytes) -> PartitionJob:
 def test_names_are_counted_over_all_chunks_up_to_their_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(output_module, "PLAIN_CHUNK_BYTES", 1)
+    monkeypatch.setattr(filter_module, "PLAIN_CHUNK_BYTES", 1)
     job = commits(tmp_path / "t-0", b"a", b"large" * 9, b"a", b"medium" * 3, b"a")
     names = names_in(job)
     assert names is not None
@@ -264,7 +264,7 @@ def test_segment_that_loses_a_record_anywhere_is_written(
     directory: Path, monkeypatch: pytest.MonkeyPatch, kept: list[int], split_bytes: int
 ) -> None:
     monkeypatch.setattr(cut, "SPLIT_BYTES", split_bytes)
-    monkeypatch.setattr(output_module, "PLAIN_CHUNK_BYTES", 1)
+    monkeypatch.setattr(filter_module, "PLAIN_CHUNK_BYTES", 1)
     job = job_of(directory)
     splits = [n for n, split in enumerate(job.splits) if split.base_offset == 0]
     first = replace(job.groups[0], segments=job.groups[0].segments[:1], splits=tuple(splits))
