@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 
 from winnow.advice import REBUILT
 from winnow.errors import CorruptLogError
@@ -75,25 +75,74 @@ class SegmentListing:
     """See `PartitionState.recovered`."""
 
 
-def list_segments(
-    storage: Storage,
-    directory: str,
-    *,
-    trusted_end: int | None = None,
-    recovery_point: int | None = None,
-    known: PartitionState | None = None,
-) -> SegmentListing:
+def list_segments(storage: Storage, directory: str) -> SegmentListing:
     """Read sizes, times, index files and the first batch header of each segment, but not the log.
-
-    For segments that do not end at or below `trusted_end`, if given, only sizes and times are read:
-    a crash may have damaged the rest (S8.2). The same holds for segments that a broker recovers
-    because of `recovery_point`, if given.
-
-    `known`: the state from before a change. Segments whose files have not changed since are taken
-    from it. If that log was read after an unclean shutdown, it ends where it did.
 
     Never raises CorruptLogError. Everything found wrong is in `problems`, one for each finding.
     """
+    found = _look(storage, directory)
+    return _listing(storage, found, to_read=found.bases)
+
+
+def list_below(storage: Storage, directory: str, trusted_end: int) -> SegmentListing:
+    """Do as `list_segments`, but read only sizes and times of segments that do not end at or below
+    `trusted_end`: a crash may have damaged them (S8.2).
+    """
+    found = _look(storage, directory)
+    return _listing(storage, found, to_read=_below(found.bases, trusted_end))
+
+
+def list_after_crash(storage: Storage, directory: str, recovery_point: int) -> SegmentListing:
+    """Do as `list_segments`, but read only sizes and times of segments that a broker recovers
+    because of its recovery point (S8.2). These are `unflushed`.
+    """
+    found = _look(storage, directory)
+    first = unflushed_from(found.bases, recovery_point)
+    listing = _listing(storage, found, to_read=found.bases[:first])
+    return replace(listing, unflushed=tuple(found.bases[first:]))
+
+
+def list_again(
+    storage: Storage, directory: str, known: PartitionState, *, trusted_end: int | None = None
+) -> SegmentListing:
+    """Do as `list_segments` or `list_below`, after a change of the partition.
+
+    `known`: the state from before. Segments whose files have not changed since are taken from it.
+    If that log was read after an unclean shutdown, it ends where it did.
+    """
+    found, recovered = _look(storage, directory), known.recovered
+    if recovered is not None:
+        found = replace(found, bases=[b for b in found.bases if b not in recovered.removed])
+    same = {
+        segment.base_offset: segment
+        for segment in known.segments
+        if (log := found.files.get(segment_file(segment.base_offset, LOG))) is not None
+        and log.stamp == segment.log_stamp
+        and (recovered is not None or difference(found.files, segment) is None)
+    }
+    to_read = found.bases if trusted_end is None else _below(found.bases, trusted_end)
+    listing = _listing(storage, found, to_read=[b for b in to_read if b not in same], same=same)
+    return replace(listing, recovered=recovered)
+
+
+def _below(bases: Sequence[int], trusted_end: int) -> list[int]:
+    return [base for base, following in pairwise(bases) if following <= trusted_end]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What the names and the types of the entries of a partition directory say."""
+
+    directory: str
+    entries: Sequence[Entry]
+    files: Mapping[str, Entry]
+    bases: Sequence[int]
+    """Of the `.log` files, ascending."""
+    snapshot_offsets: tuple[int, ...]
+    problems: list[CorruptLogError]
+
+
+def _look(storage: Storage, directory: str) -> _Found:
     entries = storage.list_dir(directory)
     files = {entry.name: entry for entry in entries if entry.is_file}
     problems = [
@@ -113,55 +162,55 @@ def list_segments(
         if (entry.is_link or not entry.is_file)
         and entry.name.endswith((*SEGMENT_SUFFIXES, SNAPSHOT))
     ]
-    found: dict[str, list[int]] = {LOG: [], SNAPSHOT: []}
+    offsets: dict[str, list[int]] = {LOG: [], SNAPSHOT: []}
     for name in files:
-        for suffix, offsets in found.items():
+        for suffix, found in offsets.items():
             if name.endswith(suffix):
                 with _noting(problems, directory):
-                    offsets.append(base_offset_of(name))
-    bases = sorted(found[LOG])
-    unflushed: Sequence[int] = ()
-    if recovery_point is not None:
-        unflushed = bases[unflushed_from(bases, recovery_point) :]
-    recovered = None if known is None else known.recovered
-    if recovered is not None:
-        bases = [base for base in bases if base not in recovered.removed]
-    same = {
-        one.base_offset: one
-        for one in (() if known is None else known.segments)
-        if (log := files.get(segment_file(one.base_offset, LOG))) is not None
-        and log.stamp == one.log_stamp
-        and (recovered is not None or difference(files, one) is None)
-    }
+                    found.append(base_offset_of(name))
+    bases, snapshots = sorted(offsets[LOG]), tuple(sorted(offsets[SNAPSHOT]))
+    return _Found(directory, entries, files, bases, snapshots, problems)
+
+
+def _listing(
+    storage: Storage,
+    found: _Found,
+    *,
+    to_read: Collection[int],
+    same: Mapping[int, Segment] | None = None,
+) -> SegmentListing:
+    """Return the listing. Of the segments at the bases `to_read`, the indexes and the first batch
+    header are read; those in `same` are known; of all others, only sizes and times are.
+    """
+    directory, files, problems = found.directory, found.files, found.problems
+    known = same or {}
     needed = {name for name in files if name.endswith(_READ_WHOLE)}
-    needed -= {segment_file(base, suffix) for base in same for suffix in (INDEX, TIMEINDEX)}
+    needed -= {segment_file(base, suffix) for base in known for suffix in (INDEX, TIMEINDEX)}
     Places().read_ahead(f"{directory}/{name}" for name in sorted(needed))
+    chosen = frozenset(to_read)
     segments = [
-        same[base]
-        if base in same
+        known[base]
+        if base in known
         else _segment(storage, directory, files, base=base, following=following, problems=problems)
-        if base not in unflushed
-        and (trusted_end is None or (following is not None and following <= trusted_end))
+        if base in chosen
         else segment_of(files, base)
-        for base, following in zip_longest(bases, bases[1:])
+        for base, following in zip_longest(found.bases, found.bases[1:])
     ]
     leader_epochs: tuple[tuple[int, int], ...] = ()
     with _noting(problems):
         leader_epochs = read_leader_epochs(storage, directory)
     leftovers: tuple[str, ...] = ()
     with _noting(problems, directory):
-        leftovers = leftover_names(storage, directory, entries)
-        if lost := lost_segments(storage, directory, entries):
+        leftovers = leftover_names(storage, directory, found.entries)
+        if lost := lost_segments(storage, directory, found.entries):
             problems.insert(0, lost_error(lost, directory))
     return SegmentListing(
         directory=directory,
         segments=tuple(segments),
-        snapshot_offsets=tuple(sorted(found[SNAPSHOT])),
+        snapshot_offsets=found.snapshot_offsets,
         leader_epochs=leader_epochs,
         leftovers=leftovers,
         problems=tuple(problems),
-        unflushed=tuple(unflushed),
-        recovered=recovered,
     )
 
 
@@ -264,7 +313,7 @@ def resolve(
     """Resolve the offsets as a broker's loader would (S8.3).
 
     `log_end_offset`: the offset after the last batch of the last segment, its base offset if it is
-    empty. `trusted_end`: as in `list_segments`. The high watermark is lowered to it and to the
+    empty. `trusted_end`: as in `list_below`. The high watermark is lowered to it and to the
     active segment, so that no rule applies to what lies above (S8.2). `lost_bytes`: see
     `PartitionState`.
 

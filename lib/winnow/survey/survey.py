@@ -13,7 +13,13 @@ from pyspark import SparkContext
 
 from winnow.errors import CorruptLogError, LostSegmentError, optional
 from winnow.logdir.fast_listing import list_sound
-from winnow.logdir.listing import SegmentListing, list_segments
+from winnow.logdir.listing import (
+    SegmentListing,
+    list_after_crash,
+    list_again,
+    list_below,
+    list_segments,
+)
 from winnow.logdir.names import DELETED, INDEX, KEEPING_SUFFIX, LOG, STAGING_PREFIX, segment_file
 from winnow.logdir.unflushed import lost_bytes, overlap, whole_end
 from winnow.runtime.failure import Failure, failure
@@ -79,6 +85,17 @@ def _list_one(place: PartitionPlace) -> ListedPartition:
     return replace(listed, logs=logs)
 
 
+def _listing(place: PartitionPlace, known: PartitionState | None) -> SegmentListing:
+    storage, directory = Places(), place.directory
+    if known is not None:
+        return list_again(storage, directory, known, trusted_end=place.trusted_end)
+    if place.trusted_end is not None:
+        return list_below(storage, directory, place.trusted_end)
+    if place.recovery_point is not None:
+        return list_after_crash(storage, directory, place.recovery_point)
+    return list_sound(directory) or list_segments(storage, directory)
+
+
 def list_partition(
     place: PartitionPlace, *, known: PartitionState | None = None
 ) -> ListedPartition:
@@ -88,17 +105,7 @@ def list_partition(
     run changed files; if its log was read, its end still applies. What has not changed since is not
     read again.
     """
-    clean = place.trusted_end is None and place.recovery_point is None
-    listing = list_sound(place.directory) if clean and known is None else None
-    if listing is None:
-        again = known is not None and known.recovered is not None
-        listing = list_segments(
-            Places(),
-            place.directory,
-            trusted_end=place.trusted_end,
-            recovery_point=None if again else place.recovery_point,
-            known=known,
-        )
+    listing = _listing(place, known)
     ours = {f"{STAGING_PREFIX}{place.goes_on}", f"{STAGING_PREFIX}{place.goes_on}{KEEPING_SUFFIX}"}
     for problem in listing.problems:
         if isinstance(problem, LostSegmentError):

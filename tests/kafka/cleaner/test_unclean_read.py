@@ -19,7 +19,7 @@ from tests.kafka.cleaner.runs import read_checkpoint, write_checkpoint
 from tests.kafka.judge.judge import Kafka
 from tests.spark.runs import NOW, by_name, changes, clean, files_of, run
 from winnow.errors import CorruptLogError
-from winnow.logdir.listing import list_segments
+from winnow.logdir.listing import list_below
 from winnow.logdir.unflushed import read_segment, recovered_end
 from winnow.storage.local import LocalStorage
 
@@ -192,7 +192,7 @@ def test_end_of_a_log_with_any_torn_tail_is_that_of_kafkas_loader(
         copy_tree(sound / name, directory)
         victim = rng.choice(logs(directory)[-3:])
         victim.write_bytes(mutated(victim.read_bytes(), rng))
-        listed = list_segments(LocalStorage(), str(directory), trusted_end=-1).segments
+        listed = list_below(LocalStorage(), str(directory), -1).segments
         try:
             reads = [
                 read_segment(str(directory), segment, index_interval_bytes=4096)
@@ -234,7 +234,7 @@ def test_damaged_segment_without_an_offset_index_is_left_to_recover(
     data = bytearray(victim.read_bytes())
     data[len(data) // 2] ^= 1
     victim.write_bytes(data)
-    listed = list_segments(LocalStorage(), str(directory), trusted_end=-1).segments
+    listed = list_below(LocalStorage(), str(directory), -1).segments
     reads = [read_segment(str(directory), one, index_interval_bytes=4096) for one in listed]
     cut = reads[-3]
     with pytest.raises(CorruptLogError, match=f"cuts this segment at offset {cut.next_offset} "):

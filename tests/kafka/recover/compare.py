@@ -15,7 +15,7 @@ from tests.kafka.judge.judge import Kafka
 from tests.kafka.recover.many_producers import make_many_producers
 from tests.kafka.recover.tails import Tail, make_tail
 from winnow.errors import CorruptLogError
-from winnow.logdir.listing import list_segments
+from winnow.logdir.listing import list_after_crash
 from winnow.logdir.names import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARK_CHECKPOINT,
@@ -227,7 +227,7 @@ _Cut = tuple[int, tuple[tuple[int, int], ...], tuple[int, ...]]
 def _read_by_clean(directory: Path, tail: Tail) -> _Cut | str:
     """How a cleaning expects a broker to cut the log, or why it leaves the log alone."""
     storage, at = Places(), str(directory)
-    listing = list_segments(storage, at, recovery_point=tail.recovery_point or 0)
+    listing = list_after_crash(storage, at, tail.recovery_point or 0)
     if listing.problems or listing.leftovers or not listing.segments:
         return "what the listing shows"
     try:

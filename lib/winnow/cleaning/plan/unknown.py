@@ -12,7 +12,7 @@ from pyspark import SparkContext
 from winnow.cleaning.plan.partitions import UNREADABLE, SelectedPartition, SkippedPartition
 from winnow.cleaning.request import Request
 from winnow.errors import FAILS_ONE_PARTITION
-from winnow.logdir.listing import list_segments, resolve
+from winnow.logdir.listing import list_below, resolve
 from winnow.logdir.survey import LogDir
 from winnow.policy.plan import Reason
 from winnow.runtime.failure import Failure, failure
@@ -70,7 +70,7 @@ def _look_below(
 
 
 def _list_below(place: PartitionPlace) -> ListedPartition:
-    listing = list_segments(Places(), place.directory, trusted_end=place.recovery_point)
+    listing = list_below(Places(), place.directory, place.recovery_point or 0)
     if listing.problems:
         raise listing.problems[0]
     return ListedPartition(listing, None)
