@@ -4,6 +4,7 @@ look look at the others, and `clean` leaves it alone.
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -29,10 +30,11 @@ from winnow.api import doctor, explain, recover
 from winnow.api import verify as verify_dirs
 from winnow.cli.main import run as command
 from winnow.errors import UsageError
-from winnow.logdir.names import CLEAN_SHUTDOWN, META_PROPERTIES
+from winnow.logdir.names import CLEAN_SHUTDOWN, META_PROPERTIES, UNFINISHED
 from winnow.recovery.logs.run import recover_unclean
 from winnow.recovery.logs.values import TruncateRequest
 from winnow.start.values import Fate
+from winnow.storage.contract import COMMIT_RECORD
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -168,3 +170,89 @@ def test_without_any_sound_directory_it_is_a_mistake(spark: SparkSession, tmp_pa
         (log_dir / META_PROPERTIES).unlink()
     with pytest.raises(UsageError, match="not a Kafka log directory"):
         run(plan, spark, *log_dirs)
+
+
+def _linked(log_dir: Path) -> None:
+    meta = log_dir / META_PROPERTIES
+    meta.rename(log_dir.parent / META_PROPERTIES)
+    meta.symlink_to(log_dir.parent / META_PROPERTIES)
+
+
+def _unreadable(log_dir: Path) -> None:
+    (log_dir / META_PROPERTIES).unlink()
+    (log_dir / META_PROPERTIES).mkdir()
+
+
+OUTPUT_DOUBTS = {
+    **{kind: DOUBTS[kind] for kind in ("no such directory", "malformed", "another cluster")},
+    "a linked file": ("symbolic link", _linked),
+    "an unreadable file": ("meta.properties", _unreadable),
+    "a link in a partition": ("symbolic link", lambda d: (d / "c-4p-0" / "x").symlink_to("y")),
+    "an interrupted run": ("interrupted", lambda d: (d / "c-4p-0" / COMMIT_RECORD).touch()),
+}
+
+
+@pytest.mark.parametrize("kind", OUTPUT_DOUBTS)
+def test_output_is_written_for_the_others(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    log_dirs = three(tmp_path)
+    words, damage = OUTPUT_DOUBTS[kind]
+    damage(log_dirs[2])
+    before = files_of(tmp_path)
+    outputs = [tmp_path / f"out-{log_dir.name}" for log_dir in log_dirs]
+    result = run(clean, spark, *log_dirs, output=names(outputs))
+    assert {name for name, one in by_name(result).items() if one.acts} == {*OTHERS}
+    [stranger] = result.strangers
+    assert stranger.startswith(f"{log_dirs[2]} is left alone: ")
+    assert words in stranger
+    assert (result.exit_code, result.status) == (3, "partial")
+    assert not [text for text in (*result.notes, stranger) if ".winnow-work" in text]
+    [left_out] = [note for note in result.notes if "was left out" in note]
+    assert f"so {outputs[2]} is no log directory" in left_out
+    lacks = "1 partition: c-4p-0. Start no broker"
+    assert ("the output lacks its partitions." in left_out) == (lacks not in left_out)
+    assert (lacks in left_out) == (kind not in {"no such directory", "another cluster"})
+    for one in result.partitions:
+        if one.log_dir == str(log_dirs[2]):
+            assert words in str(one.error)
+    for output in outputs[:2]:
+        assert (output / META_PROPERTIES).is_file()
+        assert not (output / UNFINISHED).exists()
+    assert [path.name for path in outputs[2].iterdir() if path.name != ".lock"] == [UNFINISHED]
+    assert words in json.loads((outputs[2] / UNFINISHED).read_text())["left_out"]
+    assert {
+        name for name in changes(before, files_of(tmp_path)) if not name.startswith("out-")
+    } == set()
+
+
+def test_output_of_a_directory_in_doubt_can_be_written_later(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Also, a partition that is in another directory, too, is copied and not cleaned."""
+    log_dirs = three(tmp_path)
+    for log_dir in log_dirs[::2]:
+        add_partition(log_dir, "c-none-0", "c-none-0")
+    meta = (log_dirs[2] / META_PROPERTIES).read_bytes()
+    (log_dirs[2] / META_PROPERTIES).unlink()
+    outputs = [tmp_path / f"out-{log_dir.name}" for log_dir in log_dirs]
+    result = run(clean, spark, *log_dirs, output=names(outputs))
+    found = {one.log_dir: one for one in result.partitions if one.name == "c-none-0"}
+    copy = found[str(log_dirs[0])]
+    assert copy.code == "in-two-directories"
+    assert f"{log_dirs[2]}/c-none-0 (not read)" in str(copy.error)
+    for path in (log_dirs[0] / "c-none-0").iterdir():
+        assert (outputs[0] / "c-none-0" / path.name).read_bytes() == path.read_bytes()
+    (log_dirs[2] / META_PROPERTIES).write_bytes(meta)
+    later = run(clean, spark, log_dirs[2], output=names(outputs[2:]), begin_again=True)
+    assert later.exit_code == 0
+    assert {*by_name(later)} == {"c-4p-0", "c-none-0"}
+    assert (outputs[2] / "c-4p-0").is_dir()
+
+
+def test_output_of_nothing_but_doubts_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    log_dirs = three(tmp_path)
+    for log_dir in log_dirs:
+        (log_dir / META_PROPERTIES).unlink()
+    outputs = names([tmp_path / f"out-{log_dir.name}" for log_dir in log_dirs])
+    with pytest.raises(UsageError, match="not a Kafka log directory"):
+        run(clean, spark, *log_dirs, output=outputs)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith("out-")]

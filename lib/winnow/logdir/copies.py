@@ -13,6 +13,9 @@ from winnow.logdir.unflushed import whole_end
 from winnow.storage.contract import Storage
 from winnow.words import moment
 
+NO_LOG = "no .log file"
+"""What the words say of a copy without segments."""
+
 
 def words_of(storage: Storage, copies: Sequence[Copy], assigned: str | None) -> str:
     """Return where the copies are, what they hold, which one the controller means, and what to do.
@@ -53,7 +56,7 @@ def _held(storage: Storage, copy: Copy) -> str:
     files = {entry.name: entry for entry in entries if entry.is_file}
     logs = [entry for name, entry in files.items() if name.endswith(LOG)]
     if not logs:
-        return "no .log file"
+        return NO_LOG
     written = f"last written {moment(max(entry.mtime_ms for entry in logs))}"
     with suppress(FAILS_ONE_PARTITION):
         bases = sorted(base_offset_of(entry.name) for entry in logs)

@@ -9,6 +9,7 @@ changed.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -20,18 +21,28 @@ from itertools import zip_longest
 
 from winnow.cleaning.result import PartitionResult, RunResult
 from winnow.errors import NO_SPACE, NoSpaceError, StoppedError, UsageError, WinnowError
-from winnow.logdir.lock import lock_log_dir, share_log_dir
-from winnow.logdir.names import LOCK, META_PROPERTIES
+from winnow.logdir.copies import NO_LOG
+from winnow.logdir.lock import lock_log_dir
+from winnow.logdir.meta import no_log_dir
+from winnow.logdir.names import LOCK, META_PROPERTIES, UNFINISHED
 from winnow.runtime.progress import Progress
 from winnow.runtime.run_directory import run_directory
 from winnow.runtime.stop import Stop
-from winnow.storage.creating import create_directory, ensure_directories
+from winnow.storage.creating import create_directory, create_file, ensure_directories
 from winnow.storage.file_tree import FileTree, StoredFile
 from winnow.storage.local import LocalStorage
 from winnow.storage.local_tree import LocalTree, make_directory
 from winnow.storage.places import free_bytes
 from winnow.verbs.output.destination import Destination, begin, check_free, clear
-from winnow.verbs.output.source import Source, Unit, batches, is_metadata, look_at, refuse_changed
+from winnow.verbs.output.source import (
+    Source,
+    Unit,
+    batches,
+    is_metadata,
+    open_sources,
+    refuse_changed,
+)
+from winnow.words import counted, first_few
 
 _WORK = ".winnow-work"
 """In a destination on a local disk: the private copy that is being cleaned, then moved into place
@@ -94,10 +105,7 @@ def clean_elsewhere(
     unfinished.
     """
     with _told(asked, stop), ExitStack() as stack:
-        for tree in asked.sources:
-            if (lock := share_log_dir(tree.local_path or tree.url)) is not None:
-                stack.enter_context(lock)
-        sources = [look_at(tree) for tree in asked.sources]
+        sources = open_sources(asked.sources, stack, to_change=bool(asked.destinations))
         _check_room(asked, sources)
         # One empty batch if there is no partition: the files beside the partitions count, too.
         units = list(_units(sources))
@@ -107,9 +115,16 @@ def clean_elsewhere(
         for source, tree in zip(sources, asked.destinations, strict=bool(asked.destinations)):
             check_free(tree, begin_again=asked.begin_again)
             if tree.local_path is not None:
-                make_directory(tree.local_path, like=source.tree.local_path)
+                like = source.tree.local_path if source.doubt is None else None
+                make_directory(tree.local_path, like=like)
                 stack.enter_context(lock_log_dir(tree.local_path))
-            to = begin(tree, run_id=run_id, source=source.tree.url, begin_again=asked.begin_again)
+            to = begin(
+                tree,
+                run_id=run_id,
+                source=source.tree.url,
+                begin_again=asked.begin_again,
+                left_out=source.doubt,
+            )
             destinations.append(to)
         works = [stack.enter_context(_work_dir(asked, number)) for number in range(len(sources))]
         legs = [_Leg(*leg) for leg in zip_longest(sources, works, destinations)]
@@ -126,10 +141,11 @@ def clean_elsewhere(
         if destinations:
             journey.rest()
             refuse_changed(sources)
-        metas = [LocalStorage().read_bytes(f"{work}/{META_PROPERTIES}") for work in works]
+        whole = [leg for leg in legs if leg.source.doubt is None]
+        metas = [LocalStorage().read_bytes(f"{leg.work}/{META_PROPERTIES}") for leg in whole]
         for work in works:
             shutil.rmtree(work)
-        for leg, meta in zip(legs, metas, strict=True):
+        for leg, meta in zip(whole, metas, strict=True):
             if leg.to is not None:
                 leg.to.finish(meta)
     return _merged(results, run_id=run_id, legs=legs)
@@ -160,7 +176,10 @@ def _told(asked: Elsewhere, stop: Stop) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _Leg:
-    """The way of one log directory: its private copy is at `work`."""
+    """The way of one log directory: its private copy is at `work`. Of a log directory in doubt the
+    copy has empty directories only, so that the run leaves its partitions alone, and those that
+    other log directories have, too.
+    """
 
     source: Source
     work: str
@@ -176,6 +195,10 @@ class _Journey:
     def begin(self) -> None:
         """Fetch what every batch needs: the files beside the partitions, and the metadata log."""
         for leg in self.legs:
+            if leg.source.doubt is not None:
+                os.close(create_file(f"{leg.work}/{UNFINISHED}"))
+                for directory in filter(is_metadata, leg.source.named):
+                    create_directory(f"{leg.work}/{directory}")
             needed = [
                 file
                 for file in leg.source.files
@@ -185,6 +208,7 @@ class _Journey:
 
     def batch(self, units: Sequence[Unit], in_place: InPlace) -> RunResult:
         for unit in units:
+            ensure_directories(f"{self.legs[unit.source].work}/{unit.directory}")
             self._fetch(self.legs[unit.source], unit.files)
         result = in_place([leg.work for leg in self.legs])
         self.stop.check()
@@ -212,7 +236,7 @@ class _Journey:
 
     def _publish(self, leg: _Leg, directory: str) -> None:
         to, work = leg.to, leg.work
-        if to is None:
+        if to is None or leg.source.doubt is not None:
             return
         files = [
             file
@@ -306,6 +330,11 @@ def _merged(results: Sequence[RunResult], *, run_id: str, legs: Sequence[_Leg]) 
     named = {leg.work: leg.source.tree.url for leg in legs}
 
     def renamed(text: str) -> str:
+        for leg in legs:
+            if leg.source.doubt is not None:  # nothing of it was fetched
+                why = str(no_log_dir(leg.work, unfinished=True))
+                text = text.replace(why, str(leg.source.doubt))
+                text = re.sub(rf"({re.escape(leg.work)}/\S+) \({NO_LOG}\)", r"\1 (not read)", text)
         for copy, source in named.items():
             text = text.replace(copy, source)
         return text
@@ -325,13 +354,24 @@ def _merged(results: Sequence[RunResult], *, run_id: str, legs: Sequence[_Leg]) 
         partitions=tuple(of(partition) for result in results for partition in result.partitions),
         notes=(
             *dict.fromkeys(renamed(note) for result in results for note in result.notes),
-            *(
-                f"{leg.source.tree.url} was only read; the cleaned log directory is "
-                f"{leg.to.tree.url}"
-                for leg in legs
-                if leg.to is not None
-            ),
+            *(_what_became(leg.source, leg.to) for leg in legs if leg.to is not None),
         ),
+        strangers=tuple(dict.fromkeys(renamed(one) for each in results for one in each.strangers)),
         refused=any(result.refused for result in results),
         peak_extra_bytes=max(peaks, default=None),
+    )
+
+
+def _what_became(source: Source, to: Destination) -> str:
+    """Return what a source and its destination are after the run, in words."""
+    at, there = source.tree.url, to.tree.url
+    if source.doubt is None:
+        return f"{at} was only read; the cleaned log directory is {there}"
+    lacks = "its partitions"
+    if source.named:
+        lacks = f"{counted(len(source.named), 'partition')}: {first_few(source.named, 5)}"
+    return (
+        f"{at} was left out, so {there} is no log directory: the output lacks {lacks}. Start no "
+        f"broker on the output yet. Put {at} right, then clean it with --output {there} "
+        "--begin-again"
     )

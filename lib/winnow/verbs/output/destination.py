@@ -84,12 +84,19 @@ def check_free(tree: FileTree, *, begin_again: bool) -> None:
         )
 
 
-def begin(tree: FileTree, *, run_id: str, source: str, begin_again: bool) -> Destination:
-    """Remove what an unfinished run left, and mark the place as begun. Raises as `check_free`."""
+def begin(
+    tree: FileTree, *, run_id: str, source: str, begin_again: bool, left_out: UsageError | None
+) -> Destination:
+    """Remove what an unfinished run left, and mark the place as begun. Raises as `check_free`.
+
+    `left_out`: why nothing will be written. The place then stays unfinished.
+    """
     check_free(tree, begin_again=begin_again)
     if UNFINISHED in tree.list_top():
         clear(tree)
-    marker = json.dumps({"run_id": run_id, "source": source}).encode() + b"\n"
+    about = {"run_id": run_id, "source": source}
+    about |= {} if left_out is None else {"left_out": str(left_out)}
+    marker = json.dumps(about).encode() + b"\n"
     try:
         tree.create(UNFINISHED, marker)
     except FileExistsError:

@@ -5,12 +5,15 @@ partitions in batches that are in the private copy at the same time.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
 
 from winnow.cleaning.in_place import refuse_tiered
 from winnow.errors import CorruptLogError, NoSpaceError, UsageError
+from winnow.logdir.lock import share_log_dir
 from winnow.logdir.meta import no_log_dir
+from winnow.logdir.metadata import METADATA_DIR
 from winnow.logdir.names import (
     LOCK,
     META_PROPERTIES,
@@ -20,11 +23,15 @@ from winnow.logdir.names import (
     DirectoryKind,
     parse_partition_dir,
 )
+from winnow.logdir.strangers import why_in_doubt
+from winnow.logdir.survey import LogDir, survey_log_dirs
 from winnow.runtime.packing import in_order
+from winnow.start.metadata_choice import has_metadata_log
 from winnow.state import TopicPartition
 from winnow.storage.contract import COMMIT_RECORD
 from winnow.storage.file_tree import FileTree, StoredFile
 from winnow.storage.lease_file import LEASE
+from winnow.storage.places import Places
 from winnow.words import counted
 
 _NOT_OF_THE_LOG = (LOCK, UNFINISHED)
@@ -34,10 +41,14 @@ _NOT_OF_THE_LOG = (LOCK, UNFINISHED)
 class Source:
     tree: FileTree
     files: tuple[StoredFile, ...]
-    """All files except the lock."""
+    """All files except the lock. None of a source in doubt, which is not read."""
+    doubt: UsageError | None = None
+    """Why the source is left out, although others are cleaned."""
+    named: tuple[str, ...] = ()
+    """Of a source in doubt: the names of its directories."""
 
     def directories(self) -> dict[str, tuple[StoredFile, ...]]:
-        found: dict[str, list[StoredFile]] = {}
+        found: dict[str, list[StoredFile]] = {name: [] for name in self.named}
         for file in self.files:
             directory, slash, _ = file.name.partition("/")
             if slash:
@@ -53,6 +64,47 @@ def _is_of_the_log(file: StoredFile) -> bool:
 def is_metadata(directory: str) -> bool:
     """Return whether it is the metadata log, whose settings every choice of partitions needs."""
     return directory.startswith(f"{METADATA_TOPIC}-")
+
+
+def open_sources(trees: Sequence[FileTree], locks: ExitStack, *, to_change: bool) -> list[Source]:
+    """Lock and list the sources. Of several, those that can't be used are in doubt.
+
+    Raises UsageError if none can be used, and LogDirInUseError.
+    """
+    several = len(trees) > 1
+    paths = [tree.local_path or tree.url for tree in trees]
+    surveyed = survey_log_dirs(Places(), paths, to_change=to_change) if several else [None]
+    for path, log_dir in zip(paths, surveyed, strict=True):
+        if log_dir is None or not log_dir.in_doubt:
+            lock = share_log_dir(path)
+            if lock is not None:
+                locks.enter_context(lock)
+    found = [
+        look_at(tree) if log_dir is None else _sound_or_in_doubt(tree, log_dir)
+        for tree, log_dir in zip(trees, surveyed, strict=True)
+    ]
+    doubts = [source.doubt for source in found if source.doubt is not None]
+    if len(doubts) == len(found):
+        raise doubts[0]
+    return found
+
+
+def _sound_or_in_doubt(tree: FileTree, log_dir: LogDir) -> Source:
+    if log_dir.in_doubt and log_dir.error is not None:
+        doubt = why_in_doubt(log_dir.error, log_dir.path)
+    else:
+        try:
+            return look_at(tree)
+        except UsageError as error:
+            doubt = error
+        except OSError as error:
+            if tree.local_path is None:  # that a server can't be reached concerns all
+                raise
+            doubt = why_in_doubt(error, error.filename or log_dir.path)
+    names = [str(topic_partition) for topic_partition in log_dir.partitions]
+    if has_metadata_log(Places(), log_dir):
+        names.append(METADATA_DIR)
+    return Source(tree, (), doubt, tuple(names))
 
 
 def look_at(tree: FileTree) -> Source:
@@ -95,6 +147,8 @@ def look_at(tree: FileTree) -> Source:
 def refuse_changed(sources: Sequence[Source]) -> None:
     """Raise CorruptLogError if a source has changed since then: the copy would mix two states."""
     for source in sources:
+        if source.doubt is not None:
+            continue
         now = {file for file in source.tree.list_tree() if _is_of_the_log(file)}
         changed = sorted({file.name for file in now ^ {*source.files}})
         if changed:
