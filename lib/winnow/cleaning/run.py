@@ -83,7 +83,7 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
             fails_first = request.on_corrupt == "fail"
             if not request.touch or request.seen or fails_first or freeing is not None:
                 # Each of these needs the final plans of all partitions. Without them, a cleaning
-                # walks portion by portion.
+                # reads headers batch by batch.
                 planned = read_headers(sc, planned, request)
             if request.seen is not None:
                 request.seen(planned, request)

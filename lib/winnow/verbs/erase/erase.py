@@ -140,22 +140,22 @@ class _Erasure:
         works = [(one, work) for one in partitions for work in one.to_rewrite(self.run_id)]
         staged: dict[str, Target] = {}
         while works := [(partition, work) for partition, work in works if partition.why is None]:
-            wave = self._fitting(works)
-            if not wave:
+            batch = self._fitting(works)
+            if not batch:
                 partition, work = works[0]
                 room = room_for(request).at(work.directory)
                 partition.why = no_space(work.most_bytes, room, request, may_fill=False)
                 continue
-            works = works[len(wave) :]
-            for partition, work in wave:
+            works = works[len(batch) :]
+            for partition, work in batch:
                 if work.staging not in staged:
                     # The driver makes the directory, not the tasks: a task that runs late must not
                     # find a place to write to.
                     staged[work.staging] = partition
                     with partition.failing():
                         storage.mkdir(work.staging)
-            wave = [(partition, work) for partition, work in wave if partition.why is None]
-            self._commit_all(wave, self._rewritten([work for _, work in wave]))
+            batch = [(partition, work) for partition, work in batch if partition.why is None]
+            self._commit_all(batch, self._rewritten([work for _, work in batch]))
         for staging, partition in sorted(staged.items(), key=lambda one: one[0]):
             with partition.failing():
                 remove_staging(storage, staging)
@@ -184,11 +184,11 @@ class _Erasure:
         return [done] * len(works) if isinstance(done, Failure) else done
 
     def _commit_all(
-        self, wave: Sequence[_Waiting], outcomes: Sequence[_Rewritten | Failure]
+        self, batch: Sequence[_Waiting], outcomes: Sequence[_Rewritten | Failure]
     ) -> None:
         """Commit several partitions at a time, the segments of each in ascending order."""
         segments: dict[str, list[tuple[Target, SegmentWork, _Rewritten | Failure]]] = {}
-        for (partition, work), outcome in zip(wave, outcomes, strict=True):
+        for (partition, work), outcome in zip(batch, outcomes, strict=True):
             segments.setdefault(work.directory, []).append((partition, work, outcome))
         commit_several(
             [partial(self._commit, each) for each in segments.values()],

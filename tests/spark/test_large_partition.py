@@ -48,7 +48,7 @@ SETS = ("*:min.cleanable.dirty.ratio=0",)
 
 @pytest.fixture(scope="module")
 def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    log_dir = new_log_dir(tmp_path_factory.mktemp("waves") / "before")
+    log_dir = new_log_dir(tmp_path_factory.mktemp("batches") / "before")
     for name in NAMES:
         add_partition(log_dir, name, name)
     # Its first segments are clean already.
@@ -70,7 +70,7 @@ def at_once(before: Path, spark: SparkSession) -> Path:
     return after
 
 
-def test_waves_leave_same_bytes_as_one_job(
+def test_several_batches_leave_same_bytes_as_one_job(
     before: Path, at_once: Path, spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
     ours, limit = tmp_path / "ours", 80_000
@@ -130,7 +130,7 @@ def one(tmp_path: Path) -> Iterator[Path]:
     return log_dir
 
 
-def test_stop_between_waves_leaves_the_rest_for_the_next_run(
+def test_stop_between_batches_leaves_the_rest_for_the_next_run(
     one: Path, at_once: Path, spark: SparkSession
 ) -> None:
     stop, jobs = Stop(), Stages()
@@ -165,7 +165,7 @@ def test_stop_between_waves_leaves_the_rest_for_the_next_run(
     )
 
 
-def test_kept_segments_free_no_space_for_a_second_wave(one: Path, spark: SparkSession) -> None:
+def test_kept_segments_free_no_space_for_a_second_batch(one: Path, spark: SparkSession) -> None:
     for verb in (plan, clean):
         result = run(verb, spark, one, sets=SETS, max_extra_space=5_000, keep_replaced=True)
         assert result.exit_code == NoSpaceError.exit_code

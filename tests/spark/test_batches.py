@@ -57,7 +57,7 @@ def log_dir(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A portion is one partition."""
+    """A batch is one partition."""
     monkeypatch.setattr(schedule, "BATCH_BYTES", 1)
 
 
@@ -65,7 +65,7 @@ def content(log_dir: Path) -> dict[str, str]:
     return {name: file.digest for name, file in files_of(log_dir).items() if file is not None}
 
 
-def test_portions_leave_the_same_files_as_one(
+def test_batches_leave_the_same_files_as_one(
     spark: SparkSession, log_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = tmp_path / "other"
@@ -87,7 +87,7 @@ def test_portions_leave_the_same_files_as_one(
 
 @pytest.mark.usefixtures("one_by_one")
 @pytest.mark.parametrize("stage", ["reading", "compacting"])
-def test_stopped_run_has_done_the_portions_before(
+def test_stopped_run_has_done_the_batches_before(
     spark: SparkSession, log_dir: Path, stage: str
 ) -> None:
     before = files_of(log_dir)
@@ -148,7 +148,7 @@ def test_each_run_with_a_time_limit_goes_further(
 
 
 @pytest.mark.usefixtures("one_by_one")
-def test_failed_job_of_one_portion_leaves_the_others(
+def test_failed_job_of_one_batch_leaves_the_others(
     spark: SparkSession, log_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     walk, count = cleaning.read_headers, 0
