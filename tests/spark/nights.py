@@ -31,6 +31,7 @@ CONFIGS = (
     "t index.interval.bytes=512\nt delete.retention.ms=86400000\n"
 )
 _BATCH = 5
+_VALUE_BYTES = 48
 
 
 def write_day(
@@ -48,7 +49,7 @@ def write_day(
     """
     now = FIRST + day * DAY_MS
     records = [
-        *(Record(0, now, b"key-%d" % key, b"day %d " % day * 8) for key in keys),
+        *(Record(0, now, b"key-%d" % key, (b"day %d " % day * 8)[:_VALUE_BYTES]) for key in keys),
         *(Record(0, now, b"key-%d" % key, None) for key in deleted),
     ]
     config = SegmentConfig(segment_bytes=SEGMENT_BYTES, index_interval_bytes=512)
@@ -93,6 +94,14 @@ def bytes_of(log_dir: Path) -> dict[str, bytes]:
         for path in sorted(log_dir.rglob("*"))
         if path.is_file() and path.name not in {".lock", ".kafka_cleanshutdown", "meta.properties"}
     }
+
+
+def has_value(log_dir: Path, key: int) -> bool:
+    """Return whether a record of the key is there that is no tombstone. Key and value lie one after
+    the other, and the size of the value between them.
+    """
+    record = b"key-%d" % key + bytes([2 * _VALUE_BYTES])
+    return any(record in data for data in bytes_of(log_dir).values())
 
 
 def write_many(log_dir: Path, keys: NDArray[np.int64], *, tombstones: int = 0) -> None:
