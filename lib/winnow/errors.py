@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final, Self, TypeVar
 
 from winnow.advice import COPY
-from winnow.words import redacted
+from winnow.words import printable, redacted
 
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 """The errno values of a full disk and of an exhausted quota."""
@@ -62,7 +62,8 @@ class WinnowError(Exception):
         """`position`: the byte of the file where the problem is, for programs. People read `where`.
 
         Credentials in URLs are removed from all texts, because errors are logged, recorded and
-        shown. Long texts are cut: what was found may be a line of a gigabyte.
+        shown. Long texts are cut: what was found may be a line of a gigabyte. The message escapes
+        what a terminal would obey: Python prints that of an error which nobody catches.
         """
         self.problem = _told(problem)
         self.expected = expected and _told(expected)
@@ -72,7 +73,7 @@ class WinnowError(Exception):
         self.position = position
         place = "" if self.where is None else f" ({self.where})"
         remedy = "" if self.hint is None else f". {self.hint}"
-        super().__init__(f"{self.what}{place}{remedy}")
+        super().__init__(printable(f"{self.what}{place}{remedy}"))
 
     def at(self, where: str) -> Self:
         """Return the same error with this `where`, without `position`, whose start is another."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import traceback
 
 import pytest
 
@@ -50,6 +51,15 @@ def test_message_has_expected_found_where_and_hint() -> None:
     assert str(error) == "a problem: expected this, found that (x.log). Do this."
     assert str(CorruptLogError("a problem")) == "a problem"
     assert str(CorruptLogError("a problem", found="that")) == "a problem: found that"
+
+
+def test_message_that_nobody_catches_controls_no_terminal() -> None:
+    evil = "\x1b]0;t\x07\u202e\ud800"
+    error = WinnowError(evil, expected=evil, found=f"{evil}\n2", where=evil, hint=evil)
+    for shown in (str(error), *traceback.format_exception(error)):
+        assert all(c.isprintable() or c == "\n" for c in shown)
+    assert str(error).count(r"\x1b]0;t\x07\u202e\ud800") == 5
+    assert error.where == evil, "for programs"
 
 
 def test_each_kind_has_its_documented_exit_code() -> None:
