@@ -3,21 +3,56 @@
 from __future__ import annotations
 
 import os
-from errno import EFBIG
+import stat
+import time
+from contextlib import suppress
+from errno import EFBIG, ETIMEDOUT
 from os import strerror
+from select import POLLIN, poll
 
+from winnow.storage.guarded import held
 from winnow.words import size
 
 MOST_BYTES = 2**30
+MOST_SECONDS = 300
+"""Of a pipe: `<(kafka-configs.sh ...)` takes seconds. Nobody may write to it, or without end."""
+_PIECE = 1 << 20
 
 
 def read_input(path: str, *, most: int = MOST_BYTES) -> bytes:
     """Return the whole content. Raises OSError, also for more than `most` bytes, such as those of a
-    device without end.
+    device without end, and for a pipe that has no end in time.
     """
-    with open(path, "rb") as file:
-        # A regular file tells its size before it is read. Of a pipe or a device it is 0.
-        content = file.read(most + 1) if os.fstat(file.fileno()).st_size <= most else None
+    # Without O_NONBLOCK, a pipe that nobody writes to could not even be opened.
+    with held(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), path) as fd:
+        status = os.fstat(fd)
+        content = None
+        if not stat.S_ISREG(status.st_mode):
+            content = _read_pipe(fd, most + 1, path)
+        elif status.st_size <= most:
+            with open(fd, "rb", closefd=False) as file:
+                content = file.read(most + 1)
     if content is None or len(content) > most:
         raise OSError(EFBIG, f"{strerror(EFBIG)}: more than {size(most)}", path)
     return content
+
+
+def _read_pipe(fd: int, most: int, path: str) -> bytes:
+    content, until = bytearray(), time.monotonic() + MOST_SECONDS
+    while len(content) < most:
+        _wait(fd, until, path)
+        with suppress(BlockingIOError):  # another process was faster
+            piece = os.read(fd, min(_PIECE, most - len(content)))
+            if not piece:
+                break
+            content += piece
+    return bytes(content)
+
+
+def _wait(fd: int, until: float, path: str) -> None:
+    """Return when something can be read, or the end. Raises OSError if there is nothing in time."""
+    waiting = poll()
+    waiting.register(fd, POLLIN)
+    left = until - time.monotonic()
+    if left <= 0 or not waiting.poll(1000 * left):
+        raise OSError(ETIMEDOUT, f"no end of it within {MOST_SECONDS} seconds", path)
