@@ -110,12 +110,13 @@ def map_columns(ledger: Ledger) -> None:
     )
 
 
-def large_commit(ledger: Ledger) -> None:
-    os.truncate(ledger.last, 20 << 30)
+def large(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 20 << 30)
 
 
 ELSEWHERE = "data that lies elsewhere"
-NO_FILE, LINK = "no regular file", "a link"
+NO_FILE, LINK, LARGE = "no regular file", "a link", "a file of 21474836480 bytes"
 UNREADABLE = "the ledger can't be read"
 READ: dict[str, tuple[Callable[[Ledger], object], str]] = {
     "an absolute path": (data_at(lambda _, copy: str(copy)), ELSEWHERE),
@@ -131,7 +132,12 @@ READ: dict[str, tuple[Callable[[Ledger], object], str]] = {
     "a link to data": (lambda one: one.move_out(one.data[0]), LINK),
     "a link to the log": (lambda one: one.move_out(one.log), LINK),
     "a link to the table": (lambda one: one.move_out(one.table), LINK),
-    "a large commit": (large_commit, "a commit of 21474836480 bytes"),
+    "a large commit": (lambda one: large(one.last), LARGE),
+    "a large pointer": (lambda one: large(one.log / "_last_checkpoint"), LARGE),
+    "a large checksum": (lambda one: large(one.log / f"{1:020}.crc"), LARGE),
+    "a large checksum of Hadoop's": (lambda one: large(one.table / ".x.parquet.crc"), LARGE),
+    "a large checkpoint": (lambda one: large(one.log / f"{1:020}.checkpoint.parquet"), LARGE),
+    "large data": (lambda one: large(one.data[0]), LARGE),
     "a deep commit": (
         lambda one: one.last.write_text('{"x": ' + "[" * 10**5 + "]" * 10**5 + "}"),
         UNREADABLE,
@@ -163,6 +169,7 @@ READ: dict[str, tuple[Callable[[Ledger], object], str]] = {
     ),
 }
 WRITTEN = ("a pipe as commit", "a link to the log", "a link to the table", "a large commit",
+           "a large pointer", "a large checksum",
            "a deep commit", "no columns", "no schema", "columns by other names",
            "a protocol of the future")  # fmt: skip
 

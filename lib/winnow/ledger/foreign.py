@@ -1,5 +1,5 @@
 """Refuse what no run writes into a ledger: Delta follows links and absolute paths, waits for pipes,
-and reads a commit as a whole.
+and reads commits, checksums and the ends of Parquet files as a whole.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _LOG = "_delta_log"
-_LARGEST_COMMIT = 64 << 20
-"""Bytes. A commit of a run takes some KiB."""
+_LARGEST, _LARGEST_PARQUET = 64 << 20, 256 << 20
+"""Bytes. A commit of a run takes some KiB, and its data some bytes for each partition."""
 
 
 def check_files(ledger: str, table: str) -> None:
     """Raise WinnowError for anything in a local table but directories and regular files, and for a
-    commit that is too large. A link could lead a run to write elsewhere.
+    file that is too large. A link could lead a run to write elsewhere.
     """
     root = local_path(ledger)
     if root is None:
@@ -31,8 +31,8 @@ def check_files(ledger: str, table: str) -> None:
     for path, status in _entries(f"{root}/{table}"):
         if not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode):
             raise _foreign(path, "a link" if stat.S_ISLNK(status.st_mode) else "no regular file")
-        if f"/{_LOG}/" in path and path.endswith(".json") and status.st_size > _LARGEST_COMMIT:
-            raise _foreign(path, f"a commit of {status.st_size} bytes")
+        if status.st_size > (_LARGEST_PARQUET if path.endswith(".parquet") else _LARGEST):
+            raise _foreign(path, f"a file of {status.st_size} bytes")
 
 
 def check_ours(ledger: str, table: str = "") -> None:
