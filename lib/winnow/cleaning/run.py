@@ -55,7 +55,7 @@ def opened(
             check_one_node(dirs, one_node)
         if request.settings.compare_log_dirs:  # a private copy has only some of the partitions
             request.check_globs(topics_of(dirs))
-        settings, found = with_metadata(request.settings, Places(), dirs)
+        settings, found = with_metadata(request.settings, Places(), dirs, request.stop)
         with same_directories(spark.sparkContext, [d.path for d in dirs]):
             yield dirs, replace(request, settings=settings), (*settings.notes(), *found)
 

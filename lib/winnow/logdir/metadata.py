@@ -25,6 +25,10 @@ from winnow.wire.metadata_records import MigrationRecord
 
 METADATA_DIR = f"{METADATA_TOPIC}-0"
 METADATA_VERSION = "metadata.version"
+_MOST_SNAPSHOTS = 10
+"""How many are tried, the newest first. Each may have many records before the place where it turns
+out to be unusable.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,19 +78,23 @@ def read_cluster_metadata(
     called with each record before it counts.
     """
     notes: list[str] = []
+    unusable: list[CorruptLogError] = []
     budget = decompression_budget()
     before = LogEnd(offset=0, epoch=-1, timestamp=-1)
     image = MetadataImage(METADATA_DIR)
-    for offset, name in list_snapshots(storage, directory):
+    for offset, name in list_snapshots(storage, directory)[:_MOST_SNAPSHOTS]:
         path, found = f"{directory}/{name}", MetadataImage(METADATA_DIR, snapshot=offset)
         try:
             take = partial(_take, found, see)
             before = read_snapshot(storage, path, take, complete=not as_broker, budget=budget)
         except CorruptLogError as error:
-            notes.append(f"{error}; an older snapshot or the log is read instead")
+            unusable.append(error)
             continue
         image = found.of_log()
         break
+    if unusable:
+        others = f", and so are {len(unusable) - 1} older ones" if unusable[1:] else ""
+        notes.append(f"{unusable[0]}{others}; an older snapshot or the log is read instead")
     take = partial(_take, image, see)
     end = read_log(storage, directory, take, start=before.offset, unclean=unclean, budget=budget)
     torn = end.torn
@@ -105,11 +113,7 @@ def read_cluster_metadata(
             f"{torn}. A broker cuts them off, so {METADATA_DIR} is read up to offset "
             f"{end.offset - 1}. Settings that changed after it are unknown here"
         )
-    notes += (
-        f"{METADATA_DIR} has a {kind}, which is newer than this Winnow: it is read as far "
-        "as it is known"
-        for kind in sorted(image.newer)
-    )
+    notes += image.newer_notes
     if image.transaction is not None:
         notes.append(
             f"{METADATA_DIR} ends inside a transaction of the controller; "

@@ -36,6 +36,7 @@ _NO_DIRECTORY = frozenset(uuid_text(bytes(15) + bytes([last])) for last in range
 """Ids that Kafka reserves, such as those of a directory that is lost or not assigned yet."""
 _NODE_ID = re.compile(r"[0-9]{1,10}")
 
+_MOST_NEWER, _MOST_NOTES = 100, 5
 _MAX_STATE_BYTES = 2**30
 """About two million partitions."""
 _RECORD_BYTES = 512
@@ -106,6 +107,7 @@ class MetadataImage:
         self._by_id: dict[str, _Topic] = {}
         self.migration: MigrationRecord | None = None
         self.newer: set[str] = set()
+        """Kinds of records that are newer than this Winnow, at most `_MOST_NEWER`."""
         self.transaction: list[tuple[MetadataRecord, str, str]] | None = None
         self._name, self._snapshot = name, snapshot
         self._error: CorruptLogError | None = None
@@ -118,6 +120,23 @@ class MetadataImage:
         )
         self._waiting = 0
         self._shared = _Shared(self._budget)
+
+    @property
+    def newer_notes(self) -> tuple[str, ...]:
+        """Return what is newer than this Winnow: a note for each kind of record, or for many."""
+        kinds = sorted(self.newer)
+        if len(kinds) <= _MOST_NOTES:
+            return tuple(
+                f"{self._name} has a {kind}, which is newer than this Winnow: it is read as far as "
+                "it is known"
+                for kind in kinds
+            )
+        least = "at least " if len(kinds) == _MOST_NEWER else ""
+        many = (
+            f"{self._name} has {least}{len(kinds)} kinds of records that are newer than this "
+            f"Winnow, such as a {kinds[0]}: they are read as far as they are known"
+        )
+        return (many,)
 
     def of_log(self) -> Self:
         """Return this state, to go on with the records of the log."""
@@ -145,8 +164,7 @@ class MetadataImage:
             decoded = decode_metadata_record(value.data)
         except CorruptLogError as error:
             raise error.at(f"{value.where}, offset {value.offset}") from error
-        if decoded.newer is not None and decoded.newer not in self.newer:
-            self._budget.take(_RECORD_BYTES, value.where)
+        if decoded.newer is not None and len(self.newer) < _MOST_NEWER:
             self.newer.add(decoded.newer)
         size = len(value.data or b"")
         places = self._place(value), value.where

@@ -39,6 +39,8 @@ from winnow.wire.walk import first_bad_crc
 _MAX_BATCH_BYTES = 16 * 1024 * 1024
 """Compressed or not. A controller writes no batch of more than 8 MiB."""
 _MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
+_LEAST_RECORD = 64
+"""As many decompressed bytes count for a record of a compressed batch: small ones take time."""
 _ANY_OFFSET = 2**63 - 1
 _LENGTH_AT, _FRAME, _TO_MAGIC, _LEAST_LENGTH = 8, 12, 17, 14
 """The length of a batch: where it lies, what comes before the bytes that it counts, and the least
@@ -101,8 +103,8 @@ def read_snapshot(
     budget: Budget | None = None,
 ) -> LogEnd:
     """Call `use` with each data record of a snapshot, in order. Return the end of the log that the
-    snapshot replaces. Raises CorruptLogError if it is incomplete or damaged, after `use` got the
-    records before that place.
+    snapshot replaces. Raises CorruptLogError if it is incomplete, before any record is read, or if
+    it is damaged, after `use` got the records before that place.
 
     `complete`: False reads it as a broker does, which misses neither the footer nor a last batch
     that goes beyond the end of the file. `budget`: for compressed batches; None: a new one.
@@ -110,20 +112,20 @@ def read_snapshot(
     name = METADATA_SNAPSHOT.fullmatch(path.rpartition("/")[2])
     offset, epoch = (0, -1) if name is None else map(int, name.groups())
     budget = decompression_budget() if budget is None else budget
-    timestamp, last = -1, None
+    timestamp, begun = -1, False
     with _mapped(storage, path) as whole:
         buf = whole if complete else whole[: _end_of_whole_batches(whole)]
+        if complete:
+            _check_footer(buf, path, budget)
         for rows in _batches(buf, path, least_offset=0):
-            if last is None:
+            if not begun:
                 _check_end(buf, rows[0], path, 0, ControlType.SNAPSHOT_HEADER, budget)
-            last = rows[-1].copy()
+            begun = True
             timestamp = max(timestamp, int(rows["max_timestamp"].max()))
             for value in _values(buf, rows, path, budget):
                 use(value)
-        if last is None:
+        if not begun:
             raise _incomplete(path, 0, ControlType.SNAPSHOT_HEADER, "no batch")
-        if complete:
-            _check_end(buf, last, path, -1, ControlType.SNAPSHOT_FOOTER, budget)
     return LogEnd(offset=offset, epoch=epoch, timestamp=timestamp)
 
 
@@ -245,16 +247,20 @@ def _batches(buf: Bytes, path: str, *, least_offset: int) -> Iterator[Rows]:
                 found=f"magic {row['magic']}",
                 where=_where(row, path),
             )
-        bad = first_bad_crc(buf, rows)
-        if bad >= 0:
-            raise CorruptLogError(
-                "wrong CRC",
-                expected="that of the batch's bytes",
-                found=str(rows[bad]["crc"]),
-                where=_where(rows[bad], path),
-            )
+        _check_crcs(buf, rows, path)
         yield rows
     walk.check(path)
+
+
+def _check_crcs(buf: Bytes, rows: Rows, path: str) -> None:
+    bad = first_bad_crc(buf, rows)
+    if bad >= 0:
+        raise CorruptLogError(
+            "wrong CRC",
+            expected="that of the batch's bytes",
+            found=str(rows[bad]["crc"]),
+            where=_where(rows[bad], path),
+        )
 
 
 def _values(buf: Bytes, rows: Rows, path: str, budget: Budget) -> Iterator[MetadataValue]:
@@ -262,6 +268,19 @@ def _values(buf: Bytes, rows: Rows, path: str, budget: Budget) -> Iterator[Metad
         where = _where(row, path)
         for record in _records(buf, row, path, budget):
             yield MetadataValue(record.offset, record.value, where)
+
+
+def _check_footer(buf: Bytes, path: str, budget: Budget) -> None:
+    """Check the end of a snapshot. Only headers are read on the way to it."""
+    last = None
+    walk = HeaderWalk(buf, 0)
+    for rows in walk:
+        last = rows[-1:].copy()
+    walk.check(path)
+    if last is None:
+        raise _incomplete(path, 0, ControlType.SNAPSHOT_HEADER, "no batch")
+    _check_crcs(buf, last, path)
+    _check_end(buf, last[0], path, -1, ControlType.SNAPSHOT_FOOTER, budget)
 
 
 def _check_end(
@@ -308,7 +327,7 @@ def _area(buf: Bytes, row: np.void, budget: Budget) -> Bytes:
     if int(row["attributes"]) & CODEC_MASK == Codec.NONE:
         return buf[begin:end]
     area = inflate(buf, np.array([row], BATCH), limit=_MAX_BATCH_BYTES).area(0)
-    budget.take(len(area))
+    budget.take(max(len(area), _LEAST_RECORD * int(row["record_count"])))
     return area
 
 

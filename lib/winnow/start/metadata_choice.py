@@ -9,9 +9,10 @@ of a cluster catch up with it. If that can't be known, none counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from winnow.errors import FAILS_ONE_PARTITION, UsageError
 from winnow.logdir.meta import read_meta, was_shut_down_cleanly
@@ -21,6 +22,7 @@ from winnow.logdir.metadata import (
     ClusterMetadata,
     read_cluster_metadata,
 )
+from winnow.logdir.metadata_log import MetadataValue
 from winnow.logdir.survey import LogDir
 from winnow.policy.known_version import never_with_zookeeper, why_on_zookeeper
 from winnow.policy.server_properties import ServerProperties
@@ -96,16 +98,23 @@ class _Found:
     notes: list[str] = field(default_factory=list)
 
 
+_See: TypeAlias = Callable[[MetadataValue], None]
+
+
+def _ignored(_: MetadataValue) -> None: ...
+
+
 def choose_metadata(
-    settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]
+    settings: Settings, storage: Storage, log_dirs: Sequence[LogDir], *, see: _See = _ignored
 ) -> MetadataInUse:
     """Return what the brokers use. The order of `log_dirs` does not matter. A metadata log in a
-    directory in doubt is not used.
+    directory in doubt is not used. `see`: is called with each record. If it raises, that log can't
+    be read.
     """
     sound = [log_dir for log_dir in log_dirs if not log_dir.in_doubt]
     ordered = sorted(sound, key=lambda log_dir: log_dir.path)
     logs = [
-        _read(storage, log_dir.path, log_dir.meta.node_id)
+        _read(storage, log_dir.path, log_dir.meta.node_id, see)
         for log_dir in ordered
         if storage.exists(f"{log_dir.path}/{METADATA_DIR}")
     ]
@@ -283,14 +292,14 @@ def _log_in(
     return f"it belongs to node {meta.node_id} in cluster {meta.cluster_id}, unlike {own[0].path}"
 
 
-def _read(storage: Storage, log_dir: str, node_id: int | None) -> _Log:
+def _read(storage: Storage, log_dir: str, node_id: int | None, see: _See = _ignored) -> _Log:
     metadata, why = None, ""
     directory = f"{log_dir}/{METADATA_DIR}"
     try:
         if storage.entry(directory).is_link:
             return _Log(log_dir, node_id, None, words_of_link(directory))
         unclean = not was_shut_down_cleanly(storage, log_dir)
-        metadata = read_cluster_metadata(storage, directory, unclean=unclean)
+        metadata = read_cluster_metadata(storage, directory, unclean=unclean, see=see)
     except FAILS_ONE_PARTITION as error:
         why = str(error)
     return _Log(log_dir, node_id, metadata, why)

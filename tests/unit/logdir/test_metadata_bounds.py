@@ -14,6 +14,8 @@ import pytest
 from tests.twins.encoding import encode_batch
 from tests.unit.logdir.metadata_logs import (
     COMPACT,
+    FOOTER,
+    HEADER,
     LEADER_CHANGE,
     batch,
     control,
@@ -25,7 +27,8 @@ from tests.unit.logdir.metadata_logs import (
 )
 from tests.unit.wire.metadata_values import begin, config, framed, partition, replicas_of, topic
 from winnow.errors import CorruptLogError
-from winnow.logdir import metadata_image
+from winnow.logdir import metadata_image, metadata_log
+from winnow.logdir.metadata import read_cluster_metadata
 from winnow.policy.sources import Settings
 from winnow.start.metadata_log import start_of_metadata_log
 from winnow.start.values import Fate
@@ -96,8 +99,11 @@ def test_large_records_of_other_kinds_are_not_kept(tmp_path: Path) -> None:
 
 def test_snapshots_and_the_log_share_one_limit(tmp_path: Path) -> None:
     large = batch(2, LARGE, codec=Codec.ZSTD)
-    for offset in range(2, 7):  # without an end, so the next older one is read
-        snapshot(tmp_path, offset, batches=[control(0, 3, 5), large])
+    # No record has headers, so the next older one is read.
+    wrong = encode_batch([Record(3, 0, None, COMPACT, ((b"h", None),))], leader_epoch=1)
+    for offset in range(2, 7):
+        batches = [control(0, HEADER, 5), large, wrong, control(4, FOOTER)]
+        snapshot(tmp_path, offset, batches=batches)
     log(tmp_path, *[LARGE] * 3, codec=Codec.ZSTD)
     with pytest.raises(CorruptLogError, match="compressed batches of a metadata log"):
         read(tmp_path)
@@ -152,3 +158,54 @@ def test_changing_a_setting_again_and_again_takes_nothing(
     log(tmp_path, topic("t"), partition(0), *[replicas_of(0, 1, 2)] * 100, *changes)
     monkeypatch.setattr(metadata_image, "_MAX_STATE_BYTES", 20_000)
     assert read(tmp_path).topics["t"].replicas == {0: {1, 2}}
+
+
+def test_small_records_of_compressed_batches_are_limited_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A million of them fit into 2 MB of file, and take half a minute."""
+    monkeypatch.setattr(metadata_log, "_MAX_DECOMPRESSED_BYTES", 100_000)
+    small = batch(1, topic("t"), *[framed(PRODUCER_IDS, b"")] * 999, codec=Codec.ZSTD)
+    segment(tmp_path, 0, control(0, LEADER_CHANGE), small)
+    assert set(read(tmp_path).topics) == {"t"}
+    segment(tmp_path, 0, control(0, LEADER_CHANGE), small, struct.pack(">q", 1001) + small[8:])
+    with pytest.raises(CorruptLogError, match="compressed batches of a metadata log"):
+        read(tmp_path)
+
+
+def test_many_unknown_kinds_make_one_note(tmp_path: Path) -> None:
+    unknown = [framed(1000 + n, b"") for n in range(500)]
+    segment(tmp_path, 0, control(0, LEADER_CHANGE), batch(1, topic("t"), *unknown))
+    notes = read(tmp_path).notes
+    assert list(notes) == [
+        (
+            "__cluster_metadata-0 has at least 100 kinds of records that are newer than this "
+            "Winnow, such as a record of kind 1000: they are read as far as they are known"
+        )
+    ]
+
+
+def test_many_unusable_snapshots_make_one_note(tmp_path: Path) -> None:
+    log(tmp_path, topic("t"), COMPACT)
+    for end in range(100, 300):
+        (tmp_path / f"{end:020d}-0000000001.checkpoint").write_bytes(b"x")
+    found = read(tmp_path)
+    assert overrides(found) == {"t": {"cleanup.policy": "compact"}}
+    [note] = found.notes
+    assert f"{299:020d}-0000000001.checkpoint" in note
+    assert ", and so are 9 older ones; an older snapshot or the log is read instead" in note
+
+
+def test_no_record_of_a_snapshot_without_a_footer_is_read(
+    tmp_path: Path,
+) -> None:
+    """Not even of many: hard links make a file of many records appear as many snapshots."""
+    log(tmp_path, topic("t"))
+    cut = snapshot(tmp_path, 50, batches=[control(0, HEADER), batch(1, topic("t"), COMPACT)])
+    for end in range(51, 55):
+        os.link(cut, tmp_path / f"{end:020d}-0000000001.checkpoint")
+    seen: list[int] = []
+    read_cluster_metadata(
+        LocalStorage(), str(tmp_path), see=lambda value: seen.append(value.offset)
+    )
+    assert seen == [1]

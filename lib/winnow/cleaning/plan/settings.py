@@ -19,25 +19,29 @@ from winnow.policy.metadata import MetadataSettings, metadata_settings
 from winnow.policy.server_properties import ServerProperties
 from winnow.policy.sources import Settings
 from winnow.policy.versions import ANY_VERSION, KnownVersion
+from winnow.runtime.stop import Stop
 from winnow.start.metadata_choice import MetadataInUse, choose_metadata
 from winnow.storage.contract import Storage
 from winnow.storage.urls import is_remote
 
 
 def with_metadata(
-    settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]
+    settings: Settings, storage: Storage, log_dirs: Sequence[LogDir], stop: Stop | None = None
 ) -> tuple[Settings, tuple[str, ...]]:
     """Return `settings` with those of the `__cluster_metadata-0` that the brokers use, if they use
     one, and with the version of Kafka that the log directories tell, and notes about both.
 
-    Raises UsageError for a server.properties of another broker. A metadata log that can't be read,
+    Raises UsageError for a server.properties of another broker, and StoppedError if `stop` has a
+    reason: the metadata log may be long. A metadata log that can't be read,
     or that is not certainly the one in use, gives no settings but the reason; topics that no other
     source describes are then skipped.
     """
     notes = [*check_server_properties(settings, storage, log_dirs)]
     if settings.metadata is not None:
         return settings, tuple(notes)
-    choice = choose_metadata(settings, storage, log_dirs)
+    check = (stop or Stop()).check
+    choice = choose_metadata(settings, storage, log_dirs, see=lambda _: check())
+    check()
     metadata, problem = choice.metadata, choice.problem
     notes += [*_unusual_meta(log_dirs), *choice.notes]
     if metadata is not None:

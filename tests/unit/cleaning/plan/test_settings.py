@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import shutil
+from itertools import count
 from pathlib import Path
+
+import pytest
 
 from tests.fixtures.data import copy_tree, unpacked
 from winnow.cleaning.plan.settings import io_rate, with_metadata
+from winnow.errors import StoppedError
 from winnow.logdir.survey import LogDir, survey_log_dirs
 from winnow.policy.config import TopicConfig
 from winnow.policy.describe import parse_topic_configs
 from winnow.policy.server_properties import parse_server_properties
 from winnow.policy.sources import Settings, Unknown
+from winnow.runtime.stop import Stop
 from winnow.storage.local import LocalStorage
 
 STORAGE = LocalStorage()
@@ -38,6 +43,15 @@ def surveyed(*paths: Path) -> tuple[LogDir, ...]:
 def policy(settings: Settings) -> str:
     config = settings.resolve("c-none", node_id=1)
     return config.cleanup_policy if isinstance(config, TopicConfig) else config.reason
+
+
+def test_a_run_stops_while_it_reads_a_long_metadata_log(tmp_path: Path) -> None:
+    """A signal is a request to stop, too. Each look at the clock is a record."""
+    ticks = count()
+    stop = Stop(timeout_s=3, clock=lambda: next(ticks))
+    with pytest.raises(StoppedError):
+        with_metadata(Settings(), STORAGE, surveyed(made(tmp_path / "a", metadata=True)), stop)
+    assert next(ticks) < 10
 
 
 def test_only_metadata_log_of_the_directories_is_read(tmp_path: Path) -> None:
