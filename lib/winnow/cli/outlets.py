@@ -49,6 +49,19 @@ def check_outlets(request: CommandLine) -> None:
         check_target(request.metrics)
 
 
+def warn_of_typed_passwords(request: CommandLine) -> None:
+    """Say on stderr that a password in a valid target can be read by all users while the run lasts,
+    unless the target comes from a file of options.
+    """
+    for name in ("metrics", "openlineage"):
+        target = getattr(request, name)
+        if target is not None and name not in request.origins and split_off(target)[1]:
+            complain(
+                f"every user of this machine can read the password in {dashed(name)}, as in every "
+                "command line. Put the URL into a file of --config that only you can read"
+            )
+
+
 def wants_report(verb: str, request: CommandLine) -> bool:
     return request.report != NO_REPORT and (verb == "clean" or request.report is not None)
 

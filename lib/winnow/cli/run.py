@@ -30,7 +30,14 @@ from winnow.cli.out import (
     tell_notes,
     tell_page,
 )
-from winnow.cli.outlets import Outlets, check_outlets, logged, tell_report, wants_report
+from winnow.cli.outlets import (
+    Outlets,
+    check_outlets,
+    logged,
+    tell_report,
+    wants_report,
+    warn_of_typed_passwords,
+)
 from winnow.cli.text.json_output import to_json
 from winnow.cli.text.table import page, summary
 from winnow.clock import now_ms
@@ -72,6 +79,7 @@ def run_verb(verb: str, call: Call, saved: SavedPlan | None = None) -> int:
     call.outlets = outlets = Outlets(request)
     outlets.begin_file((*request.log_dirs, *request.output))
     check_outlets(request)
+    warn_of_typed_passwords(request)
     if verb == "clean":
         outlets.began()
     call.now = now = now_of(request)

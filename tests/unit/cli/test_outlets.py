@@ -16,6 +16,7 @@ import pytest
 import winnow
 from tests.unit.cli.results import idle, run_of
 from tests.unit.metrics.listener import listening
+from winnow.cli.main import run
 from winnow.cli.options import CommandLine
 from winnow.cli.outlets import Outlets, check_outlets
 from winnow.errors import UsageError, WinnowError
@@ -196,3 +197,23 @@ def test_malformed_url_is_refused_before_the_run(tmp_path: Path, option: str, ur
     with pytest.raises(UsageError, match="the URL can't be understood") as refused:
         check_outlets(request(tmp_path, **{option: url}))
     assert "u:p" not in str(refused.value)
+
+
+@pytest.mark.parametrize("option", ["metrics", "openlineage"])
+def test_typed_password_is_warned_of_and_one_in_a_file_of_options_is_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    file, url = tmp_path / "winnow.toml", "http://user:sekrit@127.0.0.1:9/"
+    file.write_text(f'{option} = "{url}"\n')
+    for words, warned in (
+        ((f"--{option}", url), 1),
+        (("--config", str(file)), 0),
+        ((f"--{option}", "http://127.0.0.1:9/"), 0),
+    ):
+        assert run(["plan", "/nowhere", *words]) == 2
+        error = " ".join(capsys.readouterr().err.split())
+        assert error.count(f"every user of this machine can read the password in --{option}") == (
+            warned
+        )
+        assert "no such directory" in error
+        assert "sekrit" not in error
