@@ -18,18 +18,22 @@ from winnow.logdir.commit.lost import lost_segments, missing_logs, offsets_of
 from winnow.logdir.commit.recovery import preview
 from winnow.logdir.commit.truncation import LogCut, RemovedSegment
 from winnow.logdir.names import (
+    INDEX,
     LEADER_EPOCHS,
     LOG,
     PARTITION_METADATA,
     DirectoryKind,
+    base_offset_of,
     segment_file,
 )
+from winnow.logdir.unflushed import unflushed_from
 from winnow.policy.config import TopicConfig
 from winnow.policy.sources import Unknown
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.loader import load_log
 from winnow.start.loss import Loss, loss_in, loss_of
 from winnow.start.rights import why_not_loaded
+from winnow.start.segments import ends_too_high
 from winnow.start.small_files import Problem, checkpoint_problem, topic_id_or_problem
 from winnow.start.values import Fate, KnownTopics, LogStart
 from winnow.state import PartitionState
@@ -73,7 +77,8 @@ def start_of_log(storage: Storage, question: LogQuestion) -> LogStart:
     except (UnpredictedLoadError, OversizedBatchError) as error:
         return replace(start, fate=Fate.UNKNOWN, reason=str(error))
     except CorruptLogError as error:
-        return replace(start, fate=Fate.STOPS, reason=str(error))
+        deleted = _deleted_for_its_end(storage, question, start, error)
+        return deleted or replace(start, fate=Fate.STOPS, reason=str(error))
     except FAILS_ONE_PARTITION as error:
         return replace(start, fate=Fate.OFFLINE, reason=failure_of(error))
 
@@ -102,6 +107,44 @@ def _start(
             return replace(start, fate=Fate.RECOVERS, reason=words)
     outcome = _outcome_of(storage, log.directory, load_log(storage, log, config))
     return _with_identity(storage, question, _with_outcome(storage, question, outcome, start))
+
+
+def _deleted_for_its_end(
+    storage: Storage, question: LogQuestion, start: LogStart, error: CorruptLogError
+) -> LogStart | None:
+    """Return what becomes of a log whose last batch ends at offset 2^63-1, if this is the error:
+    for a broker the log ends at -2^63, below its start.
+    """
+    log = question.log
+    names = {entry.name: entry.size for entry in storage.list_dir(log.directory) if entry.is_file}
+    logs = sorted(name for name in names if name.endswith(LOG))
+    path = f"{log.directory}/{logs[-1]}" if logs else ""
+    if not logs or not str(error.where).startswith(f"{path} at byte "):
+        return None
+    at = ends_too_high(path, names[logs[-1]])
+    if at is None or error.where != f"{path} at byte {at}":
+        return None
+    sizes = {base_offset_of(name): names[name] for name in logs}
+    begin = log.log_start_checkpoint
+    removed = [RemovedSegment(base, size) for base, size in sizes.items()]
+    loss = loss_in(storage, log.directory, cuts=(), removed=removed, new_start=begin)
+    if loss is None:
+        return None
+    unflushed = unflushed_from([*sizes], log.recovery_point)
+    read = [base for base in sizes if segment_file(base, INDEX) not in names]
+    read += [] if log.clean_shutdown else [*sizes][unflushed:]
+    how = "its last batch ends at offset 2^63-1, so that the log end overflows: all is deleted"
+    advice = "" if question.copies is None else f". {before_a_loss(question.copies)}"
+    start = replace(
+        start,
+        fate=Fate.LOSES,
+        reason=f"{replace(loss, how=how)}{advice}",
+        recovered_bytes=sum(sizes[base] for base in read),
+        cut_bytes=loss.bytes,
+        log_start_offset=begin,
+        log_end_offset=begin,
+    )
+    return _with_identity(storage, question, start)
 
 
 def _with_identity(storage: Storage, question: LogQuestion, start: LogStart) -> LogStart:

@@ -11,11 +11,24 @@ from winnow.advice import COPY
 from winnow.errors import CorruptLogError, UnpredictedLoadError
 from winnow.logdir.batches import HeaderWalk, Piece, records_of
 from winnow.logdir.indexes.index import OFFSET_ENTRY_ON_DISK, look_up
+from winnow.logdir.names import MAX_LONG
 from winnow.logdir.unflushed import valid_batches
 from winnow.policy.producers import Marker
 from winnow.storage.segment_io import map_range
 from winnow.survey.gather import control_columns, markers_of
-from winnow.wire.batch import BATCH, CONTROL, MAX_MAGIC, MAX_OFFSET_SPAN, has_producer, is_wrapper
+from winnow.wire.batch import (
+    BATCH,
+    CONTROL,
+    FRAME,
+    FRAME_SIZE,
+    HEADER_V2_SIZE,
+    LAST_OFFSET_DELTA_AT,
+    MAGIC_AT,
+    MAX_MAGIC,
+    MAX_OFFSET_SPAN,
+    has_producer,
+    is_wrapper,
+)
 from winnow.wire.buffers import Bytes, Rows, copied
 from winnow.wire.control import ControlType
 from winnow.wire.control_records import EMPTY
@@ -142,6 +155,25 @@ def read_next_offset(path: str, size: int, base_offset: int, index: bytes) -> in
         found = found or bool((rows["last_offset"] >= target).any())
         end = int(rows["last_offset"][-1]) + 1
     return end if found else base_offset
+
+
+def ends_too_high(path: str, size: int) -> int | None:
+    """Return at which byte a batch begins that ends the log at offset 2^63-1: the end of the log is
+    one more, for a broker -2^63. None if the log does not end so.
+    """
+    with map_range(path, 0, size, gradually=True) as buf:
+        walk = HeaderWalk(buf, 0, gradually=True, passes=True)
+        for _ in walk:
+            pass
+        at, entry = walk.end, bytes(buf[walk.end : walk.end + HEADER_V2_SIZE])
+        is_it = walk.status is WalkStatus.OUT_OF_ORDER and at + FRAME_SIZE < size
+        if is_it:
+            last, length = FRAME.unpack_from(entry)
+            if len(entry) == HEADER_V2_SIZE and entry[MAGIC_AT] == MAX_MAGIC:
+                last += int.from_bytes(entry[LAST_OFFSET_DELTA_AT:][:4])
+            is_it = last == MAX_LONG and at + FRAME_SIZE + length == size
+        del buf, walk
+    return at if is_it else None
 
 
 def _first_offset(buf: Bytes, row: Rows, path: str) -> int:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from tests.kafka.starts.bases import KINDS, VERSIONS
 from tests.kafka.starts.campaign import judged, started
 from tests.kafka.starts.page import write
+from tests.kafka.starts.rare import rare
 from tests.kafka.starts.recorded import Record, file_of, load, merged, save
 from tests.kafka.starts.table import State, drawn, singles
 from tests.machine import processor
@@ -54,7 +55,7 @@ def main() -> int:
 def _chosen(version: str, options: argparse.Namespace) -> list[State]:
     if options.only is None:
         return drawn(version, options.states, options.seed)
-    every = [state for kind in KINDS for state in singles(version, kind)]
+    every = [state for kind in KINDS for of in (singles, rare) for state in of(version, kind)]
     return [state for state in every if re.search(options.only, state.name)]
 
 
@@ -68,7 +69,7 @@ def _options() -> argparse.Namespace:
         "--kafka-version", nargs="+", choices=[*VERSIONS], metavar="V", help="default: all"
     )
     parser.add_argument("--states", type=int, default=20, help="of each version")
-    parser.add_argument("--only", help="not drawn: all single changes whose names match")
+    parser.add_argument("--only", help="not drawn: all single and rare changes whose names match")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2, help="brokers at a time")
     parser.add_argument("--record", action="store_true", help="keep the fates, and write the page")

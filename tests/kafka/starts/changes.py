@@ -117,6 +117,16 @@ def _entry(path: Path, _: Path, partition: str, offset: str) -> None:
     path.write_text("".join(f"{line}\n" for line in [version, str(len(kept)), *kept]))
 
 
+def _last_batch(path: Path, _: Path, last: str) -> None:
+    """A new segment has the first batch of the partition, which now ends at this offset. No CRC
+    covers offsets.
+    """
+    data = min(path.parent.glob("*.log")).read_bytes()
+    size = 12 + int.from_bytes(data[8:12])
+    base = int(last) - int.from_bytes(data[23:27])
+    path.write_bytes(base.to_bytes(8) + data[8:size])
+
+
 def _mkdir(path: Path, _: Path) -> None:
     path.mkdir()
 
@@ -151,6 +161,7 @@ CHANGES: dict[str, Callable[..., None]] = {
     "replace": _replace,
     "line": _line,
     "entry": _entry,
+    "last-batch": _last_batch,
     "mkdir": _mkdir,
     "link": _link,
     "mode": _mode,

@@ -108,6 +108,27 @@ def test_damaged_metadata_log_ends_before_the_damage_and_forgets_later_topics(
     assert "Changes of topics in it are lost" in start.reasons[0]
 
 
+@pytest.mark.parametrize(("last", "fate"), [(2**63 - 1, Fate.LOSES), (2**63 - 2, Fate.LOADS)])
+def test_log_whose_end_overflows_is_deleted(log_dir: Path, last: int, fate: Fate) -> None:
+    """Brokers do it in `tests/kafka/starts`. No CRC covers offsets."""
+    batch = min((log_dir / "d-time-0").glob("*.log")).read_bytes()
+    batch = batch[: 12 + int.from_bytes(batch[8:12])]
+    base = last - int.from_bytes(batch[23:27])
+    path = log_dir / "d-time-0" / f"{base:020d}.log"
+    path.write_bytes(base.to_bytes(8) + batch[8:])
+    path.with_suffix(".index").touch()
+    found = log_of(start_of(log_dir), "d-time-0")
+    assert found.fate is fate
+    logs = [one.stat().st_size for one in path.parent.glob("*.log")]
+    if fate is Fate.LOSES:
+        assert "ends at offset 2^63-1, so that the log end overflows: all is del" in found.reason
+        assert found.cut_bytes == sum(logs)
+        assert found.log_end_offset == found.log_start_offset
+        path.write_bytes(path.read_bytes() + bytes(61))  # not the last bytes: a broker ends
+        found = log_of(start_of(log_dir), "d-time-0")
+        assert found.fate is Fate.STOPS
+
+
 def _topic_id(text: str) -> Callable[[Path], None]:
     return lambda path: (path / "partition.metadata").write_text(text) and None
 
