@@ -64,6 +64,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (site / "others.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
     (built,) = home.glob("*.whl")
     run([*pip, "--python", str(home / "venv/bin/python"), "install", "--no-deps", str(built)], home)
+    for name in ("LICENSE", "obstore.txt"):
+        assert (site / "winnow" / "licenses" / name).stat().st_size > 1000
     kernels = site / "winnow" / "__pycache__"
     kernels.mkdir(exist_ok=True)
     for kernel in place().glob("*.nbc"):
