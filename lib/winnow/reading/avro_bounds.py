@@ -11,7 +11,7 @@ few values. Any other datum is walked through first, in Python and without keepi
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -31,6 +31,12 @@ MOST_VALUES = 2_000_000
 VALUES_PER_BYTE, MORE_VALUES = 4, 1_000
 _WIDER = 64
 """Times as many, where a reader's record has many fields that the writer's does not have."""
+MOST_BRANCHES = 256
+"""Of a union: fastavro tries a reader's branches one after the other, for each value."""
+MOST_DEFAULT_CHARACTERS = 16 * 2**10
+"""Of all defaults of a reader's schema. A datum of few bytes can get all of them."""
+_DEFAULT_RATIO = 2
+"""Characters of a default that count as a value."""
 LARGE_BYTES = 256 * 2**10
 """A datum of more bytes is always walked through."""
 _MOST_JSON_DEPTH = 4 * MOST_DEPTH
@@ -75,6 +81,38 @@ def _json_depth_exceeds(value: object, most: int) -> bool:
         if not level:
             return False
     return True
+
+
+class _Symbols(list[str]):
+    """The symbols of an enum. fastavro looks for each value in them."""
+
+    def __init__(self, symbols: Iterable[str]) -> None:
+        super().__init__(symbols)
+        self._all = frozenset(self)
+
+    def __contains__(self, symbol: object) -> bool:
+        return symbol in self._all
+
+
+def for_reading(names: Mapping[str, Schema]) -> None:
+    """Prepare the named schemas of a reader, as fastavro has parsed them: symbols are found in
+    constant time. Raises UsageError for too many characters of defaults.
+    """
+    total = 0
+    for schema in names.values():
+        if schema["type"] == "enum":
+            schema["symbols"] = _Symbols(schema["symbols"])
+        total += _default_characters(schema)
+    if total > MOST_DEFAULT_CHARACTERS:
+        raise refused_schema(
+            f"defaults of at most {MOST_DEFAULT_CHARACTERS} characters", str(total)
+        )
+
+
+def _default_characters(schema: Schema) -> int:
+    """Return how many characters the defaults of the fields of a record have in JSON."""
+    fields = schema.get("fields", ())
+    return sum(len(json.dumps(field["default"])) for field in fields if "default" in field)
 
 
 class TooMuchError(ValueError):
@@ -127,6 +165,7 @@ class DatumBounds:
             parts = [self._measure(one, depth + 1) for one in inner]
             deepest = 1 + max((part.depth for part in parts), default=0)
             values = 1 + sum(part.values for part in parts)
+            values += _default_characters(schema) // _DEFAULT_RATIO
             size = sum(part.size for part in parts)
             for name in (schema["name"], *schema.get("aliases", ())):
                 last = name.rpartition(".")[2]
@@ -182,6 +221,8 @@ def _unwrapped(schema: Schema) -> Schema:
 def _kind_of(schema: Schema) -> tuple[str, list[Schema]]:
     """Return the kind of a type, and the types right inside it."""
     if isinstance(schema, list):
+        if len(schema) > MOST_BRANCHES:
+            raise refused_schema(f"a union of at most {MOST_BRANCHES} types", str(len(schema)))
         return "union", schema
     kind = schema["type"] if isinstance(schema, Mapping) else schema
     if kind in ("record", "error"):

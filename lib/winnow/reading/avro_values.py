@@ -22,6 +22,7 @@ from winnow.reading.avro_bounds import (
     DatumBounds,
     Schema,
     TooMuchError,
+    for_reading,
     refused_schema,
 )
 from winnow.reading.avro_types import load_schema, to_spark
@@ -125,6 +126,8 @@ def _parsed(schemas: Sequence[Schema]) -> tuple[Any, Schema]:
     """Return (type in Spark, fastavro's schema of a record with one field) of the last schema."""
     with _schema_errors():
         record, names = _record_of(schemas)
+        for_reading(names)
+        DatumBounds(record, names)
         return to_spark(record["fields"][0]["type"], names)[0], record
 
 
@@ -240,6 +243,7 @@ def datum_reader(writers: Writers, wanted: str) -> Callable[[bytes], tuple[Any, 
 
     with _schema_errors():
         reader, names = _record_of(json.loads(wanted))
+        for_reading(names)
         records = DatumBounds(reader, names).records
     schemas = {number: _writer(text, records) for number, text in writers}
     framed = _ONLY not in schemas

@@ -196,3 +196,51 @@ def test_decimal_that_spark_lacks_is_refused(precision: int, scale: int) -> None
     decimal = {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
     with pytest.raises(UsageError):
         _parsed([decimal])
+
+
+@pytest.mark.parametrize(
+    ("kind", "default"),
+    [("string", "x" * 20_000), (array("int"), [0] * 20_000), (["null", "int"], None)],
+)
+def test_defaults_of_a_reader_have_a_limit(kind: Any, default: Any) -> None:
+    """A datum without a byte gets all of them."""
+    fields = [{"name": f"f{n}", "type": kind, "default": default} for n in range(10)]
+    wanted = {"type": "record", "name": "R", "fields": fields}
+    if default is None:
+        assert read({"type": "record", "name": "R", "fields": []}, b"", wanted=wanted)[1] is None
+        return
+    for refused in (lambda: _parsed([wanted]), lambda: read("null", b"", wanted=wanted)):
+        with pytest.raises(UsageError, match="defaults of at most 16384 characters"):
+            refused()
+
+
+def test_few_bytes_get_few_defaults() -> None:
+    """Each of the 60 records in 5 bytes would get 10,000 characters."""
+    empty = {"type": "record", "name": "R", "fields": []}
+    field = {"name": "s", "type": "string", "default": "x" * 10_000}
+    wanted = {"type": "record", "name": "R", "fields": [field]}
+    found, problem = read(array(empty), block(10), wanted=array(wanted))
+    assert problem is None
+    assert [len(item["s"]) for item in found] == [10_000] * 10
+    found, problem = read(array(empty), block(60), wanted=array(wanted))
+    assert (found, problem) == (None, "it can't be read: it has more than 64512 values")
+
+
+def test_many_symbols_do_not_cost_more_than_few() -> None:
+    """Each value was looked for among all symbols: 30 s for these 150 KB."""
+    enum = {"type": "enum", "name": "E", "symbols": [f"s{n}" for n in range(9000)]}
+    data = block(70_000, number(8999) * 70_000)
+    begun = time.process_time()
+    found, problem = read(array(enum), data)
+    assert (problem, set(found)) == (None, {"s8999"})
+    assert time.process_time() - begun < 3
+
+
+def test_a_union_has_few_types() -> None:
+    union = [{"type": "fixed", "name": f"F{n}", "size": n} for n in range(300)]
+    expected = "a union of at most 256 types"
+    with pytest.raises(UsageError, match=expected):
+        _parsed([union])
+    problem = read(union, b"\0", wanted="bytes")[1]
+    assert problem is not None
+    assert expected in problem
