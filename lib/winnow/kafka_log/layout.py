@@ -13,6 +13,10 @@ from winnow.storage.contract import Storage
 from winnow.storage.urls import is_remote, local_path
 
 _MOST_NAMED = 10
+_OTHER_PATHS = (
+    "Nothing was read: a result without a path would look complete. Correct the path, or give only "
+    "the others."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +35,12 @@ def find_partitions(storage: Storage, paths: Sequence[str]) -> list[LogHome]:
 
     For a log directory these are all partitions that its broker would load, except the metadata
     log, which no consumer sees. A partition that has several directories has a problem. Raises
-    UsageError for a path that is neither kind of directory, and for a directory that is found
+    UsageError for paths that are neither kind of directory, and for a directory that is found
     twice.
     """
     found: dict[TopicPartition, list[LogHome]] = {}
-    for path in paths:
-        for home in _look(storage, path):
+    for looked in _look_at_all(storage, paths):
+        for home in looked:
             homes = found.setdefault(home.topic_partition, [])
             if any(other.directory == home.directory for other in homes):
                 raise UsageError(
@@ -95,6 +99,28 @@ def check_offsets(
             expected=", ".join(there[:_MOST_NAMED]) + more,
             found=str(wanted) if own else wanted.topic,
         )
+
+
+def _look_at_all(storage: Storage, paths: Sequence[str]) -> list[list[LogHome]]:
+    """Look at each path. Raises UsageError for all that can't be used: without them the answer
+    would lack partitions, and no row could say so.
+    """
+    looked, wrong = [], list[UsageError]()
+    for path in paths:
+        try:
+            looked.append(_look(storage, path))
+        except UsageError as error:
+            wrong.append(error)
+    if len(wrong) == 1:
+        raise wrong[0].like(UsageError, hint=wrong[0].hint or _OTHER_PATHS) if looked else wrong[0]
+    if wrong:
+        raise UsageError(
+            f"{len(wrong)} of {len(paths)} paths can't be read",
+            expected="log directories or partition directories",
+            found="; ".join(f"{error.where}: {error.what}" for error in wrong),
+            hint=_OTHER_PATHS,
+        )
+    return looked
 
 
 def _look(storage: Storage, path: str) -> list[LogHome]:

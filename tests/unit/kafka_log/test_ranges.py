@@ -4,6 +4,8 @@ make necessary.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,9 @@ from tests.twins.encoding import encode_batch
 from tests.unit.cleaning.partitions import make_partition
 from tests.unit.kafka_log.reading import counted, offsets, rows, tasks
 from winnow.errors import CorruptLogError, UsageError
-from winnow.kafka_log.ranges import OPEN_BYTES, ReadRange
+from winnow.kafka_log.options import parse_options
+from winnow.kafka_log.ranges import OPEN_BYTES, ReadRange, plan_tasks
+from winnow.storage.places import Places
 from winnow.wire.batch import Codec
 from winnow.wire.plain import Record
 
@@ -242,6 +246,21 @@ def test_offsets_can_be_given_per_partition() -> None:
     assert by_partition[0][0] == 2000
     assert by_partition[1] == [0, 1, 2]
     assert (by_partition[2][0], by_partition[3][0]) == (0, 0)
+
+
+@pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED", "FAILFAST"])
+def test_all_paths_that_are_not_there_are_named_in_every_mode(tmp_path: Path, mode: str) -> None:
+    """As Spark's own sources do. A result without a path would look complete."""
+    one, other = str(tmp_path / "one"), str(tmp_path / "other")
+    what_to_do = "Nothing was read.*Correct the path, or give only the others"
+    with pytest.raises(UsageError, match=rf"no such directory.*\({one}\)\. {what_to_do}"):
+        plan_tasks(Places(), parse_options({"paths": json.dumps([str(CLEAN), one]), "mode": mode}))
+    paths = json.dumps([one, str(CLEAN), other])
+    with pytest.raises(UsageError, match="2 of 3 paths can't be read") as caught:
+        plan_tasks(Places(), parse_options({"paths": paths, "mode": mode}))
+    assert re.search(
+        rf"{one}: no such dir.*; {other}: no such dir.*{what_to_do}", str(caught.value)
+    )
 
 
 def test_path_that_is_not_a_log_is_refused(tmp_path: Path) -> None:
