@@ -8,6 +8,7 @@ import re
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -114,9 +115,13 @@ def test_verb_that_has_nothing_to_finish_ends_in_one_sentence(
         time.sleep(4 if verb == "recover" else 0.3)  # its JVM starts after the worker
         os.killpg(run.pid, signal.SIGTERM)
         for worker in at_work:
-            os.kill(worker.pid, signal.SIGCONT)
+            with suppress(ProcessLookupError):  # Java may have killed it
+                os.kill(worker.pid, signal.SIGCONT)
         assert run.wait(timeout_seconds=60) == 128 + signal.SIGTERM
         run.wait_until_gone()
     told = (scratch / "output").read_text().splitlines()
     assert told[-1] == "winnow: ended by SIGTERM"
-    assert all(re.match("winnow: (starting|setting up|ready|[0-9])", line) for line in told[:-1])
+    # Lines of the set-up and of the progress, whatever the machine is busy with: no traceback, no
+    # message of Spark's, no guess about memory.
+    assert all(line.startswith("winnow: ") for line in told), told
+    assert not any(word in line for line in told for word in ("memory", "py4j", "Error")), told
