@@ -17,7 +17,13 @@ OF_A_BROKER = ("node.id", "broker.id", "process.roles", "zookeeper.connect", "lo
 """A broker's file has at least one of these."""
 _REFERENCE = re.compile(r"\$\{([^}]*?):(?:[^}]*?:)?[^}]*?\}")
 _PROVIDERS = "config.providers"
-_ALSO_OF_OLD_CLIENTS = "zookeeper.connect"
+_ALSO_OF_OTHERS = "zookeeper.connect"
+"""Also in files of old clients and of programs beside a broker. So it needs one of _SETTINGS."""
+_SETTINGS = (
+    *("log.", "num.", "offsets.", "broker.", "inter.broker.", "transaction.state."),
+    *("zookeeper.metadata.", "zookeeper.set.acl"),
+)
+"""Beginnings of settings that other programs do not have."""
 _CLIENTS = "bootstrap.servers"
 
 _OTHER_FILES: Mapping[str, tuple[str, ...]] = {
@@ -37,8 +43,13 @@ _OTHER_FILES: Mapping[str, tuple[str, ...]] = {
         *("enable.auto.commit", "isolation.level", "max.poll.records"),
     ),
     "a configuration of ZooKeeper": ("dataDir", "clientPort", "tickTime"),
+    "the configuration of a schema registry or a REST proxy": (
+        *("schema.registry.url", "kafkastore.connection.url", "kafkastore.bootstrap.servers"),
+        *("kafkastore.topic", "schema.registry.host.name"),
+    ),
 }
 """What a file is, and settings that only such a file has; tried in this order."""
+_OF_CLIENTS = ("a producer's configuration", "a consumer's configuration")
 _LOGGING = ("log4j.", "appender.", "logger.", "rootLogger")
 _SECURITY = ("ssl.", "sasl.", "security.")
 _META_PROPERTIES = ("version", "cluster.id")
@@ -47,7 +58,7 @@ _MOST_KEYS = 3
 
 def check_is_of_a_broker(own: Mapping[str, str], *, file: str) -> None:
     """Raise UsageError unless this is a broker's file. `own`: all its keys and their values."""
-    keys = {key for key, value in own.items() if value}
+    keys = frozenset(key for key, value in own.items() if value)
     roles = {role.strip() for role in own.get("process.roles", "").split(",")} - {""}
     if roles and "broker" not in roles and "process.roles" not in from_providers(own):
         raise UsageError(
@@ -59,18 +70,36 @@ def check_is_of_a_broker(own: Mapping[str, str], *, file: str) -> None:
             "the file of the broker whose log directories these are.",
         )
     looks = _looks_like(keys)
-    sure = keys.intersection(OF_A_BROKER) - {_ALSO_OF_OLD_CLIENTS}
+    sure = keys.intersection(OF_A_BROKER) - {_ALSO_OF_OTHERS}
+    settings = any(key.startswith(_SETTINGS) for key in keys)
     if keys.issuperset(_META_PROPERTIES):
         looks = _words("the meta.properties of a log directory", _META_PROPERTIES)
-    elif _CLIENTS not in keys and (sure or (_ALSO_OF_OLD_CLIENTS in keys and looks is None)):
+    elif looks is None and (sure or (_ALSO_OF_OTHERS in keys and settings)):
         return
+    elif sure and _CLIENTS not in keys and _is_of_client(keys):
+        return  # a client's setting does nothing there
+    alone = _ALSO_OF_OTHERS in keys and not looks
     raise UsageError(
         "this is not the server.properties of a broker",
-        expected=f"one of {', '.join(OF_A_BROKER)}, and no {_CLIENTS}",
-        found=f"a file that looks like {looks}" if looks else "none of them",
+        expected=f"one of {', '.join(OF_A_BROKER)}, and no {_CLIENTS}"
+        if not alone
+        else f"beside {_ALSO_OF_OTHERS}, which other programs have too, settings of a broker such "
+        "as log.dirs or broker.id",
+        found=f"a file that looks like {looks}"
+        if looks
+        else f"only {_ALSO_OF_OTHERS}"
+        if alone
+        else "none of them",
         where=file,
         hint="Give the file with which the broker is started.",
     )
+
+
+def _is_of_client(keys: frozenset[str]) -> bool:
+    """Return whether all that other programs have in common with these keys is a client's."""
+    others = (settings for what, settings in _OTHER_FILES.items() if what not in _OF_CLIENTS)
+    logging = any(key.startswith(_LOGGING) for key in keys)
+    return not logging and all(keys.isdisjoint(settings) for settings in others)
 
 
 def _looks_like(keys: Collection[str]) -> str | None:

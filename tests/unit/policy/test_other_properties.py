@@ -27,6 +27,7 @@ LOG4J = "log4j.rootLogger=INFO, stdout\nlog4j.appender.stdout=org.apache.log4j.C
 LOG4J2 = "rootLogger.level = info\nappender.console.type = Console\n"
 OLD_CONSUMER = "zookeeper.connect=127.0.0.1:2181\ngroup.id=test-consumer-group\n"
 ENSEMBLE = "dataDir=/tmp/zookeeper\nclientPort=2181\nmaxClientCnxns=0\n"
+REST_PROXY = "id=rest\nzookeeper.connect=z:2181\nschema.registry.url=http://r:8081\n"
 META = "version=1\nnode.id=1\ncluster.id=c\ndirectory.id=d\n"
 OLD_META = "version=0\nbroker.id=1\ncluster.id=c\n"
 
@@ -50,6 +51,11 @@ OLD_META = "version=0\nbroker.id=1\ncluster.id=c\n"
         (ENSEMBLE, "a configuration of ZooKeeper: dataDir, clientPort"),
         (META, "the meta.properties of a log directory: version, cluster.id"),
         (OLD_META, "the meta.properties of a log directory: version, cluster.id"),
+        (REST_PROXY, "the configuration of a schema registry or a REST proxy: schema.registry.url"),
+        (f"{LOG4J}log.dir=/var/log\n", "a configuration of logging: log4j.appender.stdout"),
+        (f"{MIRROR_MAKER}node.id=1\n", "a configuration of MirrorMaker: clusters"),
+        (f"{ENSEMBLE}node.id=1\n", "a configuration of ZooKeeper: dataDir"),
+        (f"{CONNECTOR}node.id=1\n", "a connector's configuration: connector.class"),
     ],
 )
 def test_file_of_another_program_is_refused_with_what_it_looks_like(text: str, looks: str) -> None:
@@ -93,3 +99,9 @@ def test_brokers_file_is_accepted_and_shows_where_its_topics_are(
 ) -> None:
     server = parse_server_properties_file(text.encode(), file="server.properties")
     assert server.keeps_topics_in == keeps_topics_in
+
+
+@pytest.mark.parametrize("more", ["", "id=rest\n", "listeners=http://0.0.0.0:8082\n"])
+def test_zookeeper_alone_makes_no_broker(more: str) -> None:
+    with pytest.raises(UsageError, match="found only zookeeper"):
+        parse_server_properties_file(f"zookeeper.connect=z:1\n{more}".encode(), file="f")
