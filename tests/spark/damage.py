@@ -286,7 +286,6 @@ PLAIN: dict[str, Damage] = {
     "count-few-sealed": count(1, sealed=True),
     "delta-huge": huge_delta,
     "delta-negative": field(2, LAST_OFFSET_DELTA_AT, ">i", -1, sealed=True),
-    "delta-small-sealed": field(2, LAST_OFFSET_DELTA_AT, ">i", 0, sealed=True),
     "next-segment": next_segments_offsets,
     "offset-back": offset_back,
     "offset-negative": field(2, 0, ">q", -1),

@@ -20,7 +20,6 @@ KIND_OF_DAMAGE = {
     "count-huge-sealed": Kind.RECORDS,
     "count-zero-sealed": Kind.RECORDS,
     "delta-huge": Kind.OFFSETS,
-    "delta-small-sealed": Kind.RECORDS,
     "flipped-bit": Kind.CRC,
     "foreign-log": Kind.NAME,
     "index-missing": Kind.MISSING,
