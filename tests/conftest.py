@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,16 @@ def _state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _environment_stays() -> Iterator[None]:
+    """A verb that starts Spark in this process sets where Spark's files lie."""
+    before, place = dict(os.environ), tempfile.tempdir
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+    tempfile.tempdir = place
 
 
 def pytest_configure(config: pytest.Config) -> None:
