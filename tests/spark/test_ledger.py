@@ -218,7 +218,7 @@ def test_unwritable_ledger_does_not_stop_the_run(spark: SparkSession, tmp_path: 
     result = run(clean, spark, log_dir, ledger=str(tmp_path / "file" / "ledger"))
     assert (result.exit_code, result.ledger) == (0, None)
     assert result.notes[-1].startswith(f"THE RUN IS NOT IN THE LEDGER {tmp_path}/file/ledger")
-    assert "can't write the ledger: Not a directory" in result.notes[-1]
+    assert "Name a directory of your own with --ledger" in result.notes[-1]
 
 
 WRITER = """
