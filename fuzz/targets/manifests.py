@@ -30,7 +30,7 @@ from winnow.logdir.commit.quarantine import MANIFEST, settle_quarantine
 from winnow.logdir.commit.recovery import recover
 from winnow.logdir.names import INDEX, LOG, SWAP, TIMEINDEX, segment_file
 from winnow.state import Segment
-from winnow.storage.s3.record import Content, Copied, Order, decode, encode
+from winnow.storage.s3.record import ChangeRecord, Content, Copied, decode, encode
 from winnow.wire.plain import Record
 
 _BASES = (0, 3, 6, 9)
@@ -177,7 +177,7 @@ TARGETS = {
         check=_commit_record,
         seeds=lambda: [
             encode(
-                Order(
+                ChangeRecord(
                     "",
                     "1",
                     "decided",

@@ -66,7 +66,7 @@ def before_a_loss(copies: Copies) -> str:
         case Copies.OTHERS:
             who = (
                 "Other nodes have replicas that were in sync. While one of them leads, this broker "
-                "fetches from it what it has. Otherwise "
+                "fetches the records from it. Otherwise "
             )
         case Copies.BEHIND:
             who = (

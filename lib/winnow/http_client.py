@@ -83,9 +83,10 @@ class _Exchange(Thread):
     def cut(self) -> None:
         """End the connections. The thread ends with them."""
         self._late = True
-        for one in self._sockets:
+        for connected in self._sockets:
             with suppress(OSError):  # already closed
-                socket.socket.shutdown(one, socket.SHUT_RDWR)  # not TLS's, which is not for threads
+                # That of TLS is not thread-safe.
+                socket.socket.shutdown(connected, socket.SHUT_RDWR)
 
 
 class _Watched(urllib.request.AbstractHTTPHandler):

@@ -97,7 +97,7 @@ def test_spark_stops_only_after_the_job(scratch: Path) -> None:
 
 
 @pytest.mark.parametrize(("verb", "forked_by"), [("recover", DAEMON), ("verify", STANDBY)])
-def test_verb_that_has_nothing_to_finish_ends_in_one_sentence(
+def test_signal_ends_a_read_only_verb_with_one_message(
     scratch: Path, verb: str, forked_by: str
 ) -> None:
     """`recover` starts its JVM itself, spark-submit starts the one of `verify`. A service manager

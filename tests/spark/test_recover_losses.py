@@ -82,7 +82,7 @@ def damage(log_dir: Path, *, segment: int) -> str:
 
 
 @pytest.mark.parametrize("segment", [1, -1])
-def test_log_with_records_behind_damage_is_left_alone_and_nobody_calls_that_optional(
+def test_truncate_skips_logs_with_batches_behind_damage_and_doctor_does_not_call_it_optional(
     command: Command, log_dir: Path, segment: int
 ) -> None:
     amount = damage(log_dir, segment=segment)
@@ -105,7 +105,7 @@ def test_log_with_records_behind_damage_is_left_alone_and_nobody_calls_that_opti
         assert not (log_dir / CLEAN_SHUTDOWN).exists()
 
 
-def test_consent_deletes_what_was_announced_and_keeps_it_aside(
+def test_lose_records_deletes_the_announced_batches_into_quarantine(
     command: Command, log_dir: Path
 ) -> None:
     damage(log_dir, segment=-2)
@@ -119,7 +119,7 @@ def test_consent_deletes_what_was_announced_and_keeps_it_aside(
     assert not last.exists()
 
 
-def test_torn_end_is_cut_without_consent(command: Command, log_dir: Path) -> None:
+def test_torn_end_is_cut_without_lose_records(command: Command, log_dir: Path) -> None:
     last = max((log_dir / LOG).glob("*.log"))
     with last.open("ab") as file:
         file.write(last.read_bytes()[:100])
@@ -143,11 +143,11 @@ def test_log_start_above_the_end_is_no_reason_to_delete_the_log(
     assert changes(before, files_of(log_dir / LOG)) == []
 
 
-def test_consent_needs_truncate(command: Command, log_dir: Path) -> None:
+def test_lose_records_requires_truncate(command: Command, log_dir: Path) -> None:
     assert command("recover", str(log_dir), "--lose-records", *KNOWN)[0] == 2
 
 
-def test_printed_recovery_does_not_have_the_consent(command: Command, log_dir: Path) -> None:
+def test_printed_recovery_lacks_lose_records(command: Command, log_dir: Path) -> None:
     damage(log_dir, segment=1)
     _, page = command("doctor", str(log_dir), "--json", *KNOWN)
     commands = [one["command"] for one in json.loads(page)["advice"]]

@@ -17,7 +17,7 @@ from winnow.storage.places import open_tree
 from winnow.storage.s3.bucket import S3Bucket
 from winnow.storage.s3.change import Change
 from winnow.storage.s3.client import bucket_and_key
-from winnow.storage.s3.record import Content, Copied, Order, decode, encode
+from winnow.storage.s3.record import ChangeRecord, Content, Copied, decode, encode
 from winnow.storage.s3.storage import S3Storage
 from winnow.verbs.output.source import look_at
 
@@ -130,7 +130,7 @@ def test_pending_change_is_taken_over_until_decided(
     late = Change(bucket, key, times_of=lambda _: {})
     late.put(f"{key}/b", None)
     late.put(f"{key}/c", None)
-    prepared = Order("", "late", "prepared", {}, {}, ("b", "c"))
+    prepared = ChangeRecord("", "late", "prepared", {}, {}, ("b", "c"))
     etag = bucket.create(f"{key}/{COMMIT_RECORD}", encode(prepared))
     with storage.changing(root):
         storage.unlink(f"{root}/a")
@@ -237,10 +237,10 @@ def test_unsupported_operations_are_refused(storage: S3Storage, root: str) -> No
         b"",
         b"[]",
         b'{"version": 2}',
-        encode(Order("", "x", "decided", {}, {}, ("../a",))),
-        encode(Order("", "x", "decided", {}, {"a": Content(b"", 0)}, ("a",))),
-        encode(Order("", "x", "decided", {"a": Copied("/etc", 1, "t", 0)}, {}, ())),
-        encode(Order("", "x", "decided", {"a": Copied("b", -1, "t", 0)}, {}, ())),
+        encode(ChangeRecord("", "x", "decided", {}, {}, ("../a",))),
+        encode(ChangeRecord("", "x", "decided", {}, {"a": Content(b"", 0)}, ("a",))),
+        encode(ChangeRecord("", "x", "decided", {"a": Copied("/etc", 1, "t", 0)}, {}, ())),
+        encode(ChangeRecord("", "x", "decided", {"a": Copied("b", -1, "t", 0)}, {}, ())),
         (
             b'{"version": 1, "id": "x", "state": "decided", "copies": [["a"]], "contents": [], '
             b'"deletes": []}'
@@ -264,8 +264,8 @@ def test_malformed_record_is_refused(
         storage.read_bytes(f"{root}/a")
 
 
-def test_record_reads_back_as_written() -> None:
-    record = Order(
+def test_change_record_round_trips() -> None:
+    record = ChangeRecord(
         "",
         "x",
         "decided",
@@ -277,9 +277,9 @@ def test_record_reads_back_as_written() -> None:
 
 
 def test_copies_are_ordered_before_their_source_is_overwritten() -> None:
-    def record(**sources: str) -> Order:
+    def record(**sources: str) -> ChangeRecord:
         copies = {name: Copied(source, 0, "", 0) for name, source in sources.items()}
-        return Order("", "x", "decided", copies, {}, ())
+        return ChangeRecord("", "x", "decided", copies, {}, ())
 
     assert record(a="b", b="c", c="d").in_order() == [["a"], ["b"], ["c"]]
     assert record(a="x", b="x").in_order() == [["a", "b"]]

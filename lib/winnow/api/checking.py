@@ -248,7 +248,8 @@ def compare_replicas(
     """
     globs = names(topics, "topics")
     with found_to_read(spark, log_dirs) as (found, others):
-        # Survey each directory separately: a copy has the node.id of its original.
+        # Survey directories one at a time: two with the same node.id are allowed here, since a
+        # copy has the node.id of its original.
         dirs = [log_dir for path in found for log_dir in survey_log_dirs(Places(), [path])]
         result = compare(spark.sparkContext, dirs, topics=globs, progress=progress or Silence())
     left_out = (f"{other.log_dir}: {other.message}" for other in others)

@@ -37,7 +37,7 @@ class Facts:
 
     spark: SparkSession
     log_dirs: tuple[str, ...]
-    prepared: Sequence[Planned]
+    planned: Sequence[Planned]
     """As in the first plan."""
     request: Request
     _known: dict[Hashable, Any] = field(init=False)
@@ -45,7 +45,7 @@ class Facts:
     def __post_init__(self) -> None:
         self._known = {
             (item.state.directory, item.snapshot.offset): item.walks
-            for item in self.prepared
+            for item in self.planned
             if isinstance(item, PlannedPartition) and item.walks is not None
         }
 
@@ -58,7 +58,7 @@ class Facts:
         )
 
     def estimate(self, now: int, jobs: Sequence[PartitionJob]) -> list[Estimated]:
-        """Measure rounds of cleaning, each one once, whatever settings led to it."""
+        """Like `estimate`, with remembered results."""
         sc, request = self.spark.sparkContext, replace(self.request, now=now)
         return self._all(
             [(_key(job, now), job) for job in jobs], lambda some: estimate(sc, some, request)
@@ -81,7 +81,7 @@ class Facts:
             ):
                 # Retention is decided without reading a log.
                 check_same(
-                    self.prepared,
+                    self.planned,
                     plan_partitions(sc, dirs, replace(self.request, only="retention")),
                 )
                 found = find([*new.values()])

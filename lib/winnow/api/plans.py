@@ -77,7 +77,7 @@ class Plan(Result):
         settings = self.request.settings
         settings = replace(settings, topic_sets=(*settings.topic_sets, *sets))
         request = replace(self.request, settings=settings)
-        prepared = rethink(self.facts.prepared, request, self.facts.walk)
+        prepared = rethink(self.facts.planned, request, self.facts.walk)
         refusal = damaged_first(prepared, request)
         request = replace(request, estimate=self.estimated)
         estimate = partial(self.facts.estimate, request.now)
@@ -129,7 +129,7 @@ class Plan(Result):
             estimate=False,
             keep_replaced=keep_replaced,
             progress=progress or Silence(),
-            seen=None if refresh else lambda now, _: check_same(self.facts.prepared, now),
+            seen=None if refresh else lambda now, _: check_same(self.facts.planned, now),
         )
         return Result(
             run_and_record(self.spark, self.facts.log_dirs, request, ledger=ledger), self.spark

@@ -24,7 +24,9 @@ _UNKNOWN: dict[str, Any] = {"segments_after": None, "bytes_after": None}
 def clean_with_quarantine(
     sc: SparkContext, log_dirs: Sequence[LogDir], planned: Sequence[Planned], request: Request
 ) -> Cleaned:
-    """Do as `clean`. With `quarantine`, move damage out of partitions, then clean them."""
+    """Clean the partitions. With `on_corrupt="quarantine"`, then quarantine the damaged batches of
+    partitions that failed because of them, and clean these partitions again.
+    """
     done = clean(sc, planned, request)
     if request.on_corrupt != "quarantine":
         return done

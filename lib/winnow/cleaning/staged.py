@@ -11,8 +11,9 @@ from winnow.logdir.commit.swap import StagedGroup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedPartition:
-    """Groups of one partition whose new segments are written, synced and verified, but not in the
-    log. Plain values: a commit in another process can read them from a file.
+    """The staged groups of one partition: their output segments are written, synced and verified,
+    but not yet part of the log. All fields are plain values, so that the commit can run in another
+    process.
     """
 
     directory: str

@@ -42,7 +42,10 @@ def run_inspect(call: Call, own: InspectOptions) -> int:
     asked = [{"offset": offset}] * (offset is not None) + [{"timestamp": at}] * (at is not None)
     positions = [find_position(storage, target, **which) for target in targets for which in asked]
     problems = [
-        line for one in positions for line in one.lines if isinstance(line, values.FileProblem)
+        line
+        for position in positions
+        for line in position.lines
+        if isinstance(line, values.FileProblem)
     ]
     files = (
         file

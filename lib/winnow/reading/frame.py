@@ -44,8 +44,8 @@ def read(
     isolation_level: Isolation = "read_committed",
     mode: Mode = "FAILFAST",
 ) -> DataFrame:
-    """Return the records of Kafka's log files as a DataFrame. Files are only read, and the broker
-    may run.
+    """Return the records of Kafka's log files as a DataFrame. The files are not changed. A broker
+    may be running on them.
 
     Args:
         spark: The session whose executors read the files.

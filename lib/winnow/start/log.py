@@ -134,17 +134,23 @@ def _deleted_for_its_end(
     read = [base for base in sizes if segment_file(base, INDEX) not in names]
     read += [] if log.clean_shutdown else [*sizes][unflushed:]
     how = "its last batch ends at offset 2^63-1, so that the log end overflows: all is deleted"
-    advice = "" if question.copies is None else f". {before_a_loss(question.copies)}"
     start = replace(
         start,
         fate=Fate.LOSES,
-        reason=f"{replace(loss, how=how)}{advice}",
+        reason=_reason(question, replace(loss, how=how)),
         recovered_bytes=sum(sizes[base] for base in read),
         cut_bytes=loss.bytes,
         log_start_offset=begin,
         log_end_offset=begin,
     )
     return _with_identity(storage, question, start)
+
+
+def _reason(question: LogQuestion, loss: Loss) -> str:
+    """Return what a start deletes, and what to do before it."""
+    if question.copies is None:
+        return str(loss)
+    return f"{loss}. {before_a_loss(question.copies)}"
 
 
 def _with_identity(storage: Storage, question: LogQuestion, start: LogStart) -> LogStart:
@@ -246,8 +252,7 @@ def _with_outcome(
         log_end_offset=end,
     )
     if found.loss is not None:
-        advice = "" if question.copies is None else f". {before_a_loss(question.copies)}"
-        return replace(start, fate=Fate.LOSES, reason=f"{found.loss}{advice}")
+        return replace(start, fate=Fate.LOSES, reason=_reason(question, found.loss))
     if missing := lost_segments(storage, log.directory, storage.list_dir(log.directory)):
         words = (
             f"{missing_logs(missing)}, so offsets {offsets_of(missing)} are lost; the start "

@@ -81,7 +81,7 @@ def loss_in(
     new_start: int | None = None,
 ) -> Loss | None:
     """As `loss_of`. `new_start`: where an empty log begins in place of this one."""
-    gone = [one for one in removed if one.bytes]
+    gone = [segment for segment in removed if segment.bytes]
     how = None
     if new_start is not None and gone:
         how = f"its log start offset is {new_start}, above its end: all is deleted"
@@ -100,8 +100,8 @@ def loss_in(
     if how is None:
         return None
     parts = [
-        *((one.base_offset, one.size, one.before, one.next_offset) for one in cuts),
-        *((one.base_offset, 0, one.bytes, one.base_offset) for one in gone),
+        *((cut.base_offset, cut.size, cut.before, cut.next_offset) for cut in cuts),
+        *((segment.base_offset, 0, segment.bytes, segment.base_offset) for segment in gone),
     ]
     found, left = LostBatches(), _MOST_BYTES
     for base, start, end, least in parts:
@@ -113,7 +113,7 @@ def loss_in(
         found += _count(storage, path, start, until, least)
         found = replace(found, more=found.more or until < end)
         left -= until - start
-    total = sum(one.bytes for one in cuts) + sum(one.bytes for one in gone)
+    total = sum(cut.bytes for cut in cuts) + sum(segment.bytes for segment in gone)
     return Loss(how=how, found=found, bytes=total)
 
 

@@ -47,7 +47,7 @@ def _why_not(step: str, status: os.stat_result, *, end: bool) -> str | None:
 
 
 def _way(path: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield each directory and link that leads to an absolute path, as far as they exist."""
+    """Yield each existing directory and symbolic link on an absolute path, with its status."""
     at, rest, links = "/", path.split("/")[::-1], 0
     with suppress(FileNotFoundError):
         while True:

@@ -46,7 +46,7 @@ def test_enough_room_gives_one_batch(jobs: list[PartitionJob]) -> None:
     assert cut(jobs) == [5]
 
 
-def test_no_partitions_give_no_batch() -> None:
+def test_empty_input_has_no_batches() -> None:
     assert first_batch([], Room(None)) == 0
     assert list(batches([])) == []
 

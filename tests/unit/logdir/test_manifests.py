@@ -26,7 +26,7 @@ from winnow.logdir.commit.quarantine import (
 from winnow.logdir.damage import Damage
 from winnow.logdir.names import LOG, segment_file
 from winnow.storage.local import LocalStorage
-from winnow.storage.s3.record import Content, Copied, Order, decode, encode
+from winnow.storage.s3.record import ChangeRecord, Content, Copied, decode, encode
 
 STORAGE = LocalStorage()
 BAD = {
@@ -182,7 +182,7 @@ def test_bad_journal_reads_as_none(root: Path) -> None:
 
 
 def test_bad_commit_records_are_refused(tmp_path: Path) -> None:
-    record = Order(
+    record = ChangeRecord(
         directory="t-0",
         id="1",
         state="decided",

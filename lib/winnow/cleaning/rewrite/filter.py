@@ -147,7 +147,7 @@ class GroupFilter:
                 del filtered
 
     def _filtered(self, split: _Split, some: slice, done: int) -> Filtered:
-        """Filter the leading ones of these batches, one at least."""
+        """Filter a prefix of the batches in the slice: at least one batch."""
         rows, limit = split.batches[some], self._job.max_decompressed_bytes
         if split.bits & CODEC_MASK and not split.bits & LEGACY:
             how = self._how(split, some, rows, done)

@@ -17,7 +17,7 @@ from winnow.storage.contract import COMMIT_RECORD, os_error
 from winnow.storage.s3.bucket import S3Bucket
 from winnow.storage.s3.client import ObjectChangedError
 from winnow.storage.s3.memory import Stored, covers, inside, key_of, name_of, parent
-from winnow.storage.s3.record import Content, Copied, Order, decode, encode
+from winnow.storage.s3.record import ChangeRecord, Content, Copied, decode, encode
 
 Node = Stored | Content | None
 """What a key stands for: an object, whatever its own key; bytes that are in no object yet; nothing.
@@ -153,11 +153,11 @@ class Change:
             self._before |= {one.key: one for one in objects}
         return self._directories[directory]
 
-    def _record(self, effects: Mapping[str, Node]) -> Order:
+    def _record(self, effects: Mapping[str, Node]) -> ChangeRecord:
         """Return the commit record. It deletes only objects that exist."""
         moved = {key: node for key, node in effects.items() if isinstance(node, Stored)}
         times = self._times_of(moved.values())
-        return Order(
+        return ChangeRecord(
             self.directory,
             uuid.uuid4().hex,
             "prepared",
@@ -166,7 +166,7 @@ class Change:
             tuple(sorted(key for key, node in effects.items() if node is None)),
         )
 
-    def _prepare(self, record: Order) -> str:
+    def _prepare(self, record: ChangeRecord) -> str:
         """Write the prepared record and return its tag. From here on, nobody else can decide."""
         data = encode(record)
         try:
@@ -181,7 +181,7 @@ class Change:
             raise _changed(self._bucket, record.key) from None
 
 
-def read_record(bucket: S3Bucket, directory: str) -> Order | None:
+def read_record(bucket: S3Bucket, directory: str) -> ChangeRecord | None:
     """Return a directory's change that has taken effect but is not complete."""
     try:
         record, _ = _found(bucket, directory)
@@ -202,12 +202,12 @@ def settle(bucket: S3Bucket, directory: str) -> None:
         roll_forward(bucket, record, bucket.list_right_in(map(parent, named)))
         return
     # Replace the record first, so that its author can't decide any more. Only then delete it.
-    nothing = Order(directory, uuid.uuid4().hex, "prepared", {}, {}, ())
+    nothing = ChangeRecord(directory, uuid.uuid4().hex, "prepared", {}, {}, ())
     bucket.replace(record.key, encode(nothing), etag=etag)
     bucket.delete([record.key])
 
 
-def _found(bucket: S3Bucket, directory: str) -> tuple[Order, str]:
+def _found(bucket: S3Bucket, directory: str) -> tuple[ChangeRecord, str]:
     """Return the record of a directory, in any state, and its tag."""
     key = key_of(directory, COMMIT_RECORD)
     data, stored = bucket.get(key)
@@ -215,7 +215,7 @@ def _found(bucket: S3Bucket, directory: str) -> tuple[Order, str]:
 
 
 def roll_forward(
-    bucket: S3Bucket, record: Order, found: Mapping[str, Stored]
+    bucket: S3Bucket, record: ChangeRecord, found: Mapping[str, Stored]
 ) -> Mapping[str, Stored]:
     """Complete a decided change. `found`: what is in the directories that the record names. Return
     what is there when all is copied. It may be interrupted anywhere and repeated.

@@ -52,7 +52,7 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ChangeRecord:
     """It names objects by their keys. The stored record names them relative to the directory."""
 
     directory: str
@@ -97,7 +97,7 @@ class Order:
         return steps
 
 
-def encode(record: Order) -> bytes:
+def encode(record: ChangeRecord) -> bytes:
     def name(key: str) -> str:
         return key.removeprefix(inside(record.directory))
 
@@ -118,7 +118,7 @@ def encode(record: Order) -> bytes:
     return json.dumps(fields).encode()
 
 
-def decode(data: bytes, directory: str, where: str) -> Order:
+def decode(data: bytes, directory: str, where: str) -> ChangeRecord:
     """Parse a record. Raises CorruptLogError for anything that `encode` would not have written."""
     fields = parse_json(data, where, hint=_HINT).fields(
         ("version", "id", "state", "copies", "contents", "deletes")
@@ -127,7 +127,7 @@ def decode(data: bytes, directory: str, where: str) -> Order:
     copies = [row.items(length=5) for row in fields["copies"].items()]
     contents = [row.items(length=3) for row in fields["contents"].items()]
     key = partial(_key, directory)
-    record = Order(
+    record = ChangeRecord(
         directory,
         fields["id"].text(shortest=0),
         "decided" if fields["state"].one_of(*get_args(State)) == "decided" else "prepared",

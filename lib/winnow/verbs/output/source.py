@@ -41,11 +41,11 @@ _NOT_OF_THE_LOG = (LOCK, UNFINISHED)
 class Source:
     tree: FileTree
     files: tuple[StoredFile, ...]
-    """All files except the lock. None of a source in doubt, which is not read."""
+    """All files except the lock file. Empty if the source is in doubt: it is not read."""
     doubt: UsageError | None = None
     """Why the source is left out, although others are cleaned."""
     named: tuple[str, ...] = ()
-    """Of a source in doubt: the names of its directories."""
+    """Names of the partition directories. Set only if the source is in doubt."""
 
     def directories(self) -> dict[str, tuple[StoredFile, ...]]:
         found: dict[str, list[StoredFile]] = {name: [] for name in self.named}

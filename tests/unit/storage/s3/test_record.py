@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fuzz.mutate import Edit, Kind, apply
 from winnow.errors import CorruptLogError
-from winnow.storage.s3.record import Content, Copied, Order, decode, encode
+from winnow.storage.s3.record import ChangeRecord, Content, Copied, decode, encode
 
 NAMES = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="/"), min_size=1, max_size=4
@@ -36,14 +36,14 @@ ANY = st.recursive(
 
 
 @st.composite
-def records(draw: st.DrawFn) -> Order:
+def records(draw: st.DrawFn) -> ChangeRecord:
     names = PATHS.map("/".join)
     copies = draw(st.dictionaries(names, COPIES, max_size=3))
     contents = draw(st.dictionaries(names.filter(lambda n: n not in copies), CONTENTS, max_size=3))
     others = names.filter(lambda name: name not in {*copies, *contents})
     deletes = draw(st.lists(others, unique=True, max_size=3))
     state = draw(st.sampled_from(["prepared", "decided"]))
-    return Order(
+    return ChangeRecord(
         directory="",
         id=draw(st.text(max_size=4)),
         state="decided" if state == "decided" else "prepared",
@@ -81,13 +81,15 @@ def accepts(data: bytes) -> bool:
 
 @settings(max_examples=60)
 @given(record=records())
-def test_record_reads_back_as_written(record: Order) -> None:
+def test_any_change_record_round_trips(record: ChangeRecord) -> None:
     assert decode(encode(record), "", "here") == record
 
 
 @settings(max_examples=60)
 @given(record=records(), other=records(), edits=EDITS)
-def test_mutations_are_accepted_or_refused(record: Order, other: Order, edits: list[Edit]) -> None:
+def test_mutations_are_accepted_or_refused(
+    record: ChangeRecord, other: ChangeRecord, edits: list[Edit]
+) -> None:
     accepts(apply(encode(record), edits, others=[encode(other)]))
 
 
@@ -97,7 +99,9 @@ def test_mutations_are_accepted_or_refused(record: Order, other: Order, edits: l
     field=st.sampled_from(["version", "id", "state", "copies", "contents", "deletes"]),
     value=ANY,
 )
-def test_any_field_value_is_accepted_or_refused(record: Order, field: str, value: object) -> None:
+def test_any_field_value_is_accepted_or_refused(
+    record: ChangeRecord, field: str, value: object
+) -> None:
     accepts(json.dumps({**json.loads(encode(record)), field: value}).encode())
 
 
@@ -131,5 +135,5 @@ def test_impossible_record_is_refused(data: bytes) -> None:
 @pytest.mark.timeout(20)
 def test_long_chain_of_copies_is_ordered_in_linear_time() -> None:
     copies = {str(n): Copied(str(n + 1), 0, "", 0) for n in range(50_000)}
-    record = Order("", "x", "decided", copies, {}, ())
+    record = ChangeRecord("", "x", "decided", copies, {}, ())
     assert record.in_order() == [[name] for name in copies]
