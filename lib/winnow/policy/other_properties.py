@@ -9,7 +9,7 @@ its logs lie, and if it is not the file of another program. Values that come fro
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from winnow.errors import UsageError
 
@@ -49,7 +49,7 @@ _OTHER_FILES: Mapping[str, tuple[str, ...]] = {
     ),
 }
 """What a file is, and settings that only such a file has; tried in this order."""
-_OF_CLIENTS = ("a producer's configuration", "a consumer's configuration")
+_OF_CLIENTS = {"a producer's configuration", "a consumer's configuration"}
 _LOGGING = ("log4j.", "appender.", "logger.", "rootLogger")
 _SECURITY = ("ssl.", "sasl.", "security.")
 _META_PROPERTIES = ("version", "cluster.id")
@@ -69,58 +69,49 @@ def check_is_of_a_broker(own: Mapping[str, str], *, file: str) -> None:
             hint="A controller has no topics, and its settings are not those of the brokers. Give "
             "the file of the broker whose log directories these are.",
         )
-    looks = _looks_like(keys)
-    sure = keys.intersection(OF_A_BROKER) - {_ALSO_OF_OTHERS}
-    settings = any(key.startswith(_SETTINGS) for key in keys)
+    programs = _programs(keys)
+    # A broker ignores a client's settings, but for those that name other brokers.
+    named = keys.intersection(OF_A_BROKER) - {_ALSO_OF_OTHERS} and _CLIENTS not in keys
+    with_zookeeper = _ALSO_OF_OTHERS in keys and any(key.startswith(_SETTINGS) for key in keys)
     if keys.issuperset(_META_PROPERTIES):
-        looks = _words("the meta.properties of a log directory", _META_PROPERTIES)
-    elif looks is None and (sure or (_ALSO_OF_OTHERS in keys and settings)):
+        programs = {"the meta.properties of a log directory": _META_PROPERTIES}
+    elif (named and programs.keys() <= _OF_CLIENTS) or (with_zookeeper and not programs):
         return
-    elif sure and _CLIENTS not in keys and _is_of_client(keys):
-        return  # a client's setting does nothing there
-    alone = _ALSO_OF_OTHERS in keys and not looks
+    expected, found = f"one of {', '.join(OF_A_BROKER)}, and no {_CLIENTS}", "none of them"
+    if programs:
+        what, settings = next(iter(programs.items()))
+        found = f"a file that looks like {what}: {', '.join([*settings][:_MOST_KEYS])}"
+    elif _ALSO_OF_OTHERS in keys:
+        expected = (
+            f"beside {_ALSO_OF_OTHERS}, which other programs have too, settings of a broker such "
+            "as log.dirs or broker.id"
+        )
+        found = f"only {_ALSO_OF_OTHERS}"
     raise UsageError(
         "this is not the server.properties of a broker",
-        expected=f"one of {', '.join(OF_A_BROKER)}, and no {_CLIENTS}"
-        if not alone
-        else f"beside {_ALSO_OF_OTHERS}, which other programs have too, settings of a broker such "
-        "as log.dirs or broker.id",
-        found=f"a file that looks like {looks}"
-        if looks
-        else f"only {_ALSO_OF_OTHERS}"
-        if alone
-        else "none of them",
+        expected=expected,
+        found=found,
         where=file,
         hint="Give the file with which the broker is started.",
     )
 
 
-def _is_of_client(keys: frozenset[str]) -> bool:
-    """Return whether all that other programs have in common with these keys is a client's."""
-    others = (settings for what, settings in _OTHER_FILES.items() if what not in _OF_CLIENTS)
-    logging = any(key.startswith(_LOGGING) for key in keys)
-    return not logging and all(keys.isdisjoint(settings) for settings in others)
-
-
-def _looks_like(keys: Collection[str]) -> str | None:
-    """Return what the file looks like, with the keys that show it. None if nothing shows it."""
+def _programs(keys: Collection[str]) -> dict[str, Sequence[str]]:
+    """Return what the file could be, each with the keys that show it, the likeliest first. Empty if
+    no key shows anything.
+    """
     client = (_CLIENTS,) if _CLIENTS in keys else ()
+    programs: dict[str, Sequence[str]] = {}
     for what, settings in _OTHER_FILES.items():
-        found = [key for key in settings if key in keys]
-        if found:
-            return _words(what, (*client, *found))
-    if client:
-        return _words("a client's configuration", client)
-    logging = sorted(key for key in keys if key.startswith(_LOGGING))
-    if logging:
-        return _words("a configuration of logging", logging)
-    if keys and all(key.startswith(_SECURITY) for key in keys):
-        return _words("a client's configuration of security", sorted(keys))
-    return None
-
-
-def _words(what: str, keys: Iterable[str]) -> str:
-    return f"{what}: {', '.join([*keys][:_MOST_KEYS])}"
+        if found := [key for key in settings if key in keys]:
+            programs[what] = (*client, *found)
+    if client and not programs:
+        programs["a client's configuration"] = client
+    if logging := sorted(key for key in keys if key.startswith(_LOGGING)):
+        programs["a configuration of logging"] = logging
+    if not programs and keys and all(key.startswith(_SECURITY) for key in keys):
+        programs["a client's configuration of security"] = sorted(keys)
+    return programs
 
 
 def from_providers(own: Mapping[str, str]) -> frozenset[str]:
