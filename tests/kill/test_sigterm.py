@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,14 +16,6 @@ from tests.kill import log
 from tests.kill.kills import wait_for
 from tests.kill.processes import DAEMON, STANDBY, Run
 from tests.spark.runs import stray_files
-
-
-@pytest.fixture(autouse=True)
-def no_nohup() -> Iterator[None]:
-    """A signal that the parent ignores is ignored by the run also, as it should be."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture
@@ -48,23 +39,23 @@ def test_jvm_passes_the_signal_on_and_ends_as_the_job(scratch: Path) -> None:
         (job,) = run.drivers()
         os.kill(job.pid, signal.SIGSTOP)  # or all may be done when the signal comes
         try:
-            os.kill(run.pid, signal.SIGHUP)
+            os.kill(run.pid, signal.SIGTERM)
             deadline = time.monotonic() + 30
-            while not is_pending(signal.SIGHUP, job.pid):
-                assert time.monotonic() < deadline
+            while not is_pending(signal.SIGTERM, job.pid):
+                assert time.monotonic() < deadline, Path(f"/proc/{job.pid}/status").read_text()
                 time.sleep(0.05)
         finally:
             os.kill(job.pid, signal.SIGCONT)
         code = run.wait(timeout_seconds=60)
         run.wait_until_gone()
-    assert code == 128 + signal.SIGHUP
+    assert code == 128 + signal.SIGTERM
     text = (scratch / "output").read_text()
     told = json.loads(text[text.index("{\n") : text.rindex("}") + 1])
     assert (told["status"], told["exit_code"]) == ("partial", code)
     left = {
         f"{p['topic']}-{p['partition']}"
         for p in told["partitions"]
-        if "it got SIGHUP" in p["reason"]
+        if "it got SIGTERM" in p["reason"]
     }
     assert {"c-tomb-0", "t-long-0"} <= left
     after = log.content(log_dir)
