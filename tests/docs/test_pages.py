@@ -11,6 +11,7 @@ import pytest
 from tests.fixtures.data import CLEAN_MARKER, TOPIC_CONFIGS, copy_log_dir
 from tests.log_writer.writer import LogWriter
 from tests.pages import DOCS, LOG_DIR, ROOT, Reader, blocks, checkout
+from tests.unit.logdir.metadata_logs import remove_other_topics
 from winnow.wire.plain import Record
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ HOW_TO = (
 LONG = {"how-to/topic-to-delta"}
 """Run with the slow set: its commands take a minute."""
 RUNNABLE = ("bash", "console", "ini", "python", "sql")
-PARTITIONS = ("c-tomb-0", "d-time-0", "d-size-0", "__consumer_offsets-0", "__cluster_metadata-0")
+PARTITIONS = ("c-tomb-0", "d-time-0", "d-size-0", "__consumer_offsets-?", "__cluster_metadata-0")
 OTHERS = {
     "kafka-log.md": "tests/spark/test_kafka_log.py",
     "deploy.md": "tests/spark/test_deploy_page.py",
@@ -143,4 +144,5 @@ def _own(place: Path) -> dict[str, str]:
     )
     (place / "topic-configs.txt").write_bytes(TOPIC_CONFIGS.read_bytes())
     log_dir = copy_log_dir("clean", place / "kafka", only=PARTITIONS)
+    remove_other_topics(log_dir)
     return {LOG_DIR: str(log_dir), "/srv/winnow": str(place), "20GiB": "100KiB"}

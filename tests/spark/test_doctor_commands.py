@@ -14,6 +14,7 @@ from tests.disks import disk_or_skip, fill
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
 from tests.session import verbs_use
 from tests.spark.runs import NOW, changes, clean, files_of, run
+from tests.unit.logdir.metadata_logs import remove_other_topics
 from winnow.cli.main import run as run_command
 from winnow.logdir.metadata import METADATA_DIR
 from winnow.logdir.names import CLEAN_SHUTDOWN
@@ -216,6 +217,7 @@ def test_page_ends_with_the_broker_if_nothing_needs_to_be_done(
     tmp_path: Path, command: Command
 ) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "logs", only=["d-time-0", METADATA_DIR])
+    remove_other_topics(log_dir)
     kept = ["--topic-set", "*:cleanup.policy=delete", "--topic-set", "*:retention.ms=-1"]
     code, page = command("doctor", str(log_dir), *kept)
     assert code == 0

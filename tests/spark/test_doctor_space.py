@@ -16,6 +16,7 @@ from tests.disks import disk_or_skip, fill, free_bytes
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
 from tests.session import verbs_use
 from tests.spark.runs import NOW
+from tests.unit.logdir.metadata_logs import remove_other_topics
 from winnow.cli.main import run as run_command
 from winnow.logdir.metadata import METADATA_DIR
 from winnow.logdir.names import CLEAN_SHUTDOWN, INDEX, LOG, TIMEINDEX
@@ -181,6 +182,7 @@ def test_full_disk_of_preallocated_indexes_is_named_and_freed_by_the_printed_com
     with disk_or_skip(tmp_path / "disk", mib=32) as disk:
         only = ["c-none-0", "t-closed-0", METADATA_DIR]
         log_dir = copy_log_dir("clean", disk / "logs", only=only)
+        remove_other_topics(log_dir)
         (log_dir / CLEAN_SHUTDOWN).unlink()
         for name in ("c-none-0", "t-closed-0"):
             active = max((log_dir / name).glob(f"*{LOG}"))

@@ -15,6 +15,7 @@ import pytest
 from tests.fixtures.data import copy_log_dir
 from tests.session import verbs_use
 from tests.spark.runs import NOW, changes, files_of
+from tests.unit.logdir.metadata_logs import remove_other_topics
 from winnow.cli.main import run as run_command
 from winnow.logdir.batches import read_batches
 from winnow.logdir.metadata import METADATA_DIR
@@ -50,6 +51,7 @@ def command(
 def log_dir(tmp_path: Path) -> Path:
     """Two logs after a crash, without a recovery point."""
     path = copy_log_dir("clean", tmp_path / "kafka", only=[METADATA_DIR, LOG, "c-tomb-0"])
+    remove_other_topics(path)
     (path / CLEAN_SHUTDOWN).unlink()
     (path / RECOVERY_POINT_CHECKPOINT).unlink()
     return path

@@ -66,10 +66,17 @@ def unseen(
         )
 
 
-def _not_given(log_dirs: Sequence[LogDir], registered: Sequence[str]) -> Iterator[str]:
+def registered_besides(log_dirs: Sequence[LogDir], registered: Sequence[str]) -> list[str]:
+    """Return the `directory.id` of each log directory with which the broker started last, and that
+    is none of `log_dirs`. Empty also if these do not all have one.
+    """
     known = [log_dir.meta.directory_id for log_dir in log_dirs]
-    others = [directory_id for directory_id in registered if directory_id not in known]
-    if others and None not in known:
+    return [] if None in known else [one for one in registered if one not in known]
+
+
+def _not_given(log_dirs: Sequence[LogDir], registered: Sequence[str]) -> Iterator[str]:
+    others = registered_besides(log_dirs, registered)
+    if others:
         yield (
             f"the broker started last with {counted(len(registered), 'log directory')}, and of "
             f"these directory.id {first_few(others, _MOST)} was not given. Give all of them, or "

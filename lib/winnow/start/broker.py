@@ -29,12 +29,12 @@ from winnow.runtime.progress import Progress, Silence
 from winnow.runtime.spread import spread
 from winnow.start.beside import behind_links, links_in, metadata_place_problems, unseen
 from winnow.start.copies import copies_of
-from winnow.start.homes import doubled_in, made_anew, without_leader
+from winnow.start.homes import doubled_in, without_directory, without_leader
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.log import LogQuestion, start_of_log
 from winnow.start.metadata_choice import metadata_home
 from winnow.start.metadata_log import start_of_metadata_log
-from winnow.start.moves import Move, after_move, moves_in
+from winnow.start.moves import moves_in, set_moved
 from winnow.start.named import Named, named_places, with_kraft
 from winnow.start.node_files import MetaProblem, meta_problems, zookeeper_problem
 from winnow.start.rights import why_not_used
@@ -45,7 +45,7 @@ from winnow.storage.contract import Storage, Volume, read_if_there
 from winnow.storage.links import words_of_link
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
-from winnow.words import counted, first_few, size
+from winnow.words import counted, size
 
 _OFFSET_WORDS = 3
 _MOST = 5
@@ -132,12 +132,6 @@ def _expected_start(
         fate = worst(fate, Fate.UNKNOWN)
     used = [log_dir for log_dir in log_dirs if not log_dir.in_doubt]
     logs = [log for log_dir in used for log in logs_to_load(storage, log_dir, settings, now)]
-    anew = made_anew(storage, node_id, log_dirs, logs, topics, named)
-    if anew:
-        reasons.append(
-            f"{first_few(anew, _MOST)}: no directory, and no other node has a replica. "
-            "The broker makes it anew, without a record"
-        )
     questions = [
         LogQuestion(
             log,
@@ -163,7 +157,7 @@ def _expected_start(
         if move.problem is not None and move.at_once:
             fate = Fate.STOPS
             reasons.append(move.problem)
-        _moved(starts, move)
+        set_moved(starts, move)
     if words := without_leader(chain.from_iterable(starts.values())):
         fate = worst(fate, Fate.NOT_SERVED)
         reasons.append(words)
@@ -185,6 +179,9 @@ def _expected_start(
     if offline and (len(offline) == len(found) or home in offline):
         fate = worst(fate, Fate.STOPS)
         reasons.append(f"{home or offline[0]} goes offline, and a broker can't do without it")
+    without = without_directory(storage, node_id, log_dirs, logs, topics, named, offline=offline)
+    reasons += without.words()
+    fate = worst(fate, without.fate)
     # Where a broker stops at one log directory, it has no use for the others either.
     fate = worst(fate, *(one.fate for one in found if one.fate is Fate.STOPS))
     return BrokerStart(
@@ -194,8 +191,13 @@ def _expected_start(
         reasons=tuple(reasons),
         log_dirs=found,
         left_out=len(logs) - len(questions),
-        made_anew=tuple(anew),
-        unseen=(*not_seen, *links_in(storage, log_dirs, home), *behind_links(logs, starts)),
+        made_anew=without.made_anew,
+        unseen=(
+            *not_seen,
+            *without.unknown,
+            *links_in(storage, log_dirs, home),
+            *behind_links(logs, starts),
+        ),
     )
 
 
@@ -205,17 +207,6 @@ def _copies_of(
     if settings.metadata is None or not any(log_dir.meta.version > 0 for log_dir in log_dirs):
         return Copies.UNKNOWN
     return copies_of(settings.metadata.topics.get(key.topic), key.partition, node_id)
-
-
-def _moved(starts: Mapping[str, list[LogStart]], move: Move) -> None:
-    """Set what happens to the current log of a move, if both logs were looked at."""
-    own = starts.get(move.current.log_dir, [])
-    futures = [one for one in starts.get(move.future.log_dir, []) if one.name == move.future.name]
-    for number, start in enumerate(own):
-        for future in futures if start.name == move.current.name else ():
-            own[number] = after_move(start, move, future)
-            if move.problem is not None and not move.at_once and start.fate.is_harmless:
-                own[number] = replace(start, fate=Fate.OFFLINE, reason=move.problem)
 
 
 def logs_to_load(

@@ -5,11 +5,12 @@ broker as a whole.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from winnow.logdir.names import DirectoryKind
 from winnow.logdir.survey import LogDir
-from winnow.start.beside import partitions_in
+from winnow.start.beside import partitions_in, registered_besides
 from winnow.start.loaded import LogToLoad
 from winnow.start.named import Named
 from winnow.start.values import Fate, KnownTopics, LogStart
@@ -19,34 +20,91 @@ from winnow.words import first_few
 _MOST = 5
 
 
-def made_anew(
+@dataclass(frozen=True, slots=True)
+class WithoutDirectory:
+    """Partitions whose only replica is on this broker, and that have no directory. At most one of
+    the two is set.
+    """
+
+    made_anew: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    """Nothing shows whether the broker has other log directories."""
+
+    @property
+    def fate(self) -> Fate:
+        """That of the broker, which starts anyway: see `BrokerStart.is_safe`."""
+        return Fate.UNKNOWN if self.unknown else Fate.LOADS
+
+    def words(self) -> Iterator[str]:
+        what = "no directory, and no other node has a replica"
+        if self.made_anew:
+            yield (
+                f"{first_few(self.made_anew, _MOST)}: {what}. The broker makes it anew, without a "
+                "record"
+            )
+        if self.unknown:
+            yield (
+                f"{first_few(self.unknown, _MOST)}: {what}. Nothing shows whether the broker has "
+                "log directories besides those that were given. If it has not, it makes such a "
+                "partition anew, without a record. Give all of its log directories, and its "
+                "--server-properties FILE"
+            )
+
+
+def without_directory(
     storage: Storage,
     node_id: int | None,
     log_dirs: Sequence[LogDir],
     logs: Sequence[LogToLoad],
     topics: KnownTopics,
     named: Named,
-) -> list[str]:
-    """Return the partitions whose only replica this broker has, and no directory for. That is known
-    only if its server.properties names its log directories, and all of them can be listed.
+    *,
+    offline: Collection[str],
+) -> WithoutDirectory:
+    """Return the partitions whose only replica this broker has, and no directory for.
+
+    What the broker does is known only if it is known which log directories it has, and all of them
+    can be listed: its server.properties names them, or the metadata log has the `directory.id` of
+    each (`_are_all`). With log directories that are `offline`, a broker makes a partition anew if
+    the controller means one that is not (`Partition.createLogInAssignedDirectoryId`).
     """
     given = {log_dir.path for log_dir in log_dirs}
     beside = [partitions_in(storage, path) for path in named.log_dirs if path not in given]
-    in_doubt = any(log_dir.in_doubt for log_dir in log_dirs)
-    if not named.log_dirs or named.unclear or in_doubt or None in beside:
-        return []
     found = {
         (log.topic_partition.topic, log.topic_partition.partition)
         for log in logs
         if log.kind in {DirectoryKind.CURRENT, DirectoryKind.FUTURE}
     }
     found |= {(at.topic, at.partition) for listed in beside for at in listed or ()}
-    return sorted(
-        f"{topics.names[topic_id]}-{partition}"
-        for topic_id, partitions in (topics.replicas or {}).items()
-        for partition, nodes in partitions.items()
-        if nodes == {node_id} and (topics.names[topic_id], partition) not in found
+    lost = {log_dir.path for log_dir in log_dirs if log_dir.in_doubt or log_dir.path in offline}
+    usable = {one.meta.directory_id for one in log_dirs if one.path not in lost} - {None}
+    missing = tuple(
+        sorted(
+            f"{topics.names[topic_id]}-{partition}"
+            for topic_id, partitions in (topics.replicas or {}).items()
+            for partition, nodes in partitions.items()
+            if nodes == {node_id} and (topics.names[topic_id], partition) not in found
+            if not lost or _meant(topics, topic_id, partition, node_id) in usable
+        )
     )
+    registered = () if node_id is None else topics.log_dirs.get(node_id, ())
+    if named.unclear or None in beside:
+        return WithoutDirectory()  # `unseen` has them
+    if named.log_dirs or _are_all(log_dirs, registered):
+        return WithoutDirectory(made_anew=missing)
+    others = registered_besides(log_dirs, registered)
+    return WithoutDirectory(unknown=() if others else missing)  # `unseen` has the others
+
+
+def _are_all(log_dirs: Sequence[LogDir], registered: Sequence[str]) -> bool:
+    """Return whether these are all the log directories with which the broker started last."""
+    return bool(registered) and {*registered} <= {one.meta.directory_id for one in log_dirs}
+
+
+def _meant(topics: KnownTopics, topic_id: str, partition: int, node_id: int | None) -> str | None:
+    """Return the `directory.id` that the controller means."""
+    meant = topics.directories.get(topic_id, {}).get(partition, {})
+    return None if node_id is None else meant.get(node_id)
 
 
 def doubled_in(logs: Sequence[LogToLoad]) -> list[str]:

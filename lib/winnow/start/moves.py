@@ -86,3 +86,14 @@ def after_move(start: LogStart, move: Move, future: LogStart) -> LogStart:
         f"offset {other}; this log ends at {end}"
     )
     return replace(start, fate=Fate.LOSES, reason=words)
+
+
+def set_moved(starts: Mapping[str, list[LogStart]], move: Move) -> None:
+    """Set what happens to the current log of a move, if both logs were looked at."""
+    own = starts.get(move.current.log_dir, [])
+    futures = [one for one in starts.get(move.future.log_dir, []) if one.name == move.future.name]
+    for number, start in enumerate(own):
+        for future in futures if start.name == move.current.name else ():
+            own[number] = after_move(start, move, future)
+            if move.problem is not None and not move.at_once and start.fate.is_harmless:
+                own[number] = replace(start, fate=Fate.OFFLINE, reason=move.problem)

@@ -29,6 +29,8 @@ VERSIONS = {
 KINDS = ("stopped", "killed", "alone")
 """Two log directories, stopped cleanly or killed; one log directory, stopped cleanly."""
 LOG_DIRS = ("a", "b")
+SETTINGS_FILE = "server.properties"
+"""Beside the log directories: lines for the broker, with @/ for the parent of the directories."""
 SETTINGS = {
     "metadata.log.max.record.bytes.between.snapshots": "1500",
     "log.index.size.max.bytes": "4096",
@@ -53,6 +55,10 @@ def broker_on(version: str, root: Path, home: Path) -> Broker:
     settings = SETTINGS | {"log.dirs": ",".join(log_dirs)}
     if era.zookeeper:
         settings |= OF_ZOOKEEPER
+    own = root / SETTINGS_FILE
+    if own.exists():
+        lines = own.read_text().replace("@/", f"{root}/").splitlines()
+        settings |= dict(line.partition("=")[::2] for line in lines)
     broker = era.broker(root / "a", home, settings)
     if isinstance(broker, ZooKeeperBroker):
         broker.zookeeper_tick = ("500",)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.disks import memory
 from tests.kafka.starts.bases import broker_on
-from tests.kafka.starts.compare import differences
+from tests.kafka.starts.compare import claims, differences
 from tests.kafka.starts.fate import Fate, listing
 from tests.kafka.starts.known import unexplained
 from tests.kafka.starts.recorded import Record
@@ -55,7 +55,11 @@ def judged(record: Record, state: State, fate: Fate) -> Judged:
         before = listing(root)
         properties = broker_on(state.version, root, scratch / "home").properties
         told = verdict(state.version, root, properties)
-    found = differences(told, fate, before, record.undamaged(state.kind))
+        without = verdict(state.version, root, None)
+    undamaged = record.undamaged(state.kind)
+    found = differences(told, fate, before, undamaged)
+    if not state.has_settings:
+        found += [f"{one} (no server.properties)" for one in claims(without, fate, undamaged)]
     return Judged(state, fate, told, found)
 
 

@@ -127,6 +127,21 @@ def _last_batch(path: Path, _: Path, last: str) -> None:
     path.write_bytes(base.to_bytes(8) + data[8:size])
 
 
+def _gap(path: Path, _: Path, first: str, after: str) -> None:
+    """The batches from offset `first` to `after` are gone, and a new segment begins behind them."""
+    data, kept, rest, base = path.read_bytes(), b"", b"", None
+    while data:
+        offset, size = int.from_bytes(data[:8]), 12 + int.from_bytes(data[8:12])
+        if offset < int(first):
+            kept += data[:size]
+        elif offset >= int(after):
+            base = offset if base is None else base
+            rest += data[:size]
+        data = data[size:]
+    path.write_bytes(kept)
+    path.with_name(f"{base:020d}.log").write_bytes(rest)
+
+
 def _mkdir(path: Path, _: Path) -> None:
     path.mkdir()
 
@@ -162,6 +177,7 @@ CHANGES: dict[str, Callable[..., None]] = {
     "line": _line,
     "entry": _entry,
     "last-batch": _last_batch,
+    "gap": _gap,
     "mkdir": _mkdir,
     "link": _link,
     "mode": _mode,

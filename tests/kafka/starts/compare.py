@@ -46,6 +46,20 @@ def _differences(verdict: Verdict, seen: Seen, before: Files, undamaged: Seen) -
         yield f"harm: safe, {harm}"
 
 
+def claims(verdict: Verdict, seen: Seen, undamaged: Seen) -> Iterator[str]:
+    """What a verdict says too much that may be that nothing is known, each as `what: told, seen`:
+    that a start is safe, or that the broker does not start.
+    """
+    if verdict.refused:
+        return
+    if verdict.fate is Fate.STOPS and not seen.stops:
+        yield f"broker: {verdict.fate}, starts"
+    elif verdict.is_safe and seen.stops:
+        yield f"broker: {verdict.fate}, stops"
+    elif verdict.is_safe and (harm := _harm(seen, undamaged)):
+        yield f"harm: safe, {harm}"
+
+
 def _of_leader(path: str, verdict: Verdict, seen: Seen, undamaged: Seen) -> Iterator[str]:
     """At a log that is not served, a broker gives up making leaders."""
     told, loaded, base = verdict.logs.get(path), seen.loaded.get(path), undamaged.loaded.get(path)

@@ -49,6 +49,12 @@ KNOWN: tuple[Known, ...] = (
         "id. Winnow does not say so: it may not have been given all directories of the broker.",
     ),
     Known(
+        r"move a/__cluster_metadata-0 b/",
+        r"\(no server\.properties\)",
+        "Only a server.properties says which log directory is that of the metadata log. Without it "
+        "Winnow takes the one that has it.",
+    ),
+    Known(
         r"^2\.8",
         r"^broker: offline, stops",
         "2.8 ends where later versions take the log directory offline: when it can't read or write "

@@ -28,8 +28,9 @@ or a stranger's. A broker started on it. Its fate was read from its log and from
 left: it ends, or takes a log directory offline, sets logs aside, makes new logs in their place,
 cuts logs, recovers segments; where each log begins and ends.
 
-Winnow's verdict on the same state (`winnow.start`) is compared with that. Each test run does so
-with all recorded states, and starts brokers anew on 40 states: a difference that is not listed
+Winnow's verdict on the same state (`winnow.start`) is compared with that: what it says with the
+broker's server.properties, and what it promises or rules out without. Each test run does so with
+all recorded states, and starts brokers anew on 40 states: a difference that is not listed
 below fails.
 
     python -m tests.kafka.starts --kafka-version V --states N --seed S --record

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from tests.fixtures.data import unpacked
-from tests.kafka.starts.table import State
+from tests.kafka.starts.bases import VERSIONS
+from tests.kafka.starts.changes import Change
+from tests.kafka.starts.table import METADATA, State
 
 HIGHEST = 2**63 - 1
 _NEWEST = HIGHEST - 999
 
 
+Of = Callable[[str, str], Iterator[State]]
+
+
 def rare(version: str, kind: str) -> Iterator[State]:
+    for of in OF:
+        yield from of(version, kind)
+
+
+def _highest_offset(version: str, kind: str) -> Iterator[State]:
     """The last batch ends at the highest offset, with an offset index and, after a clean stop,
     without.
     """
@@ -23,3 +33,58 @@ def rare(version: str, kind: str) -> Iterator[State]:
     yield State(version, kind, (batch, ("write", f"{segment}.index", "")))
     if kind == "stopped":
         yield State(version, kind, (batch,))
+
+
+def _lost_directories(version: str, kind: str) -> Iterator[State]:
+    """The directories of all partitions are gone, or those of one disk, and the metadata log is
+    whole; or a disk is not to be read, and a directory on another one is gone.
+    """
+    root = unpacked(f"starts-{version}") / kind
+    dirs = [path.relative_to(root) for path in sorted(root.glob("?/*-?"))]
+    dirs = [path for path in dirs if not path.name.startswith("__cluster_metadata")]
+    yield _changed(version, kind, [("remove", str(path)) for path in dirs])
+    if kind != "stopped":
+        return
+    yield _changed(version, kind, [("remove", str(path)) for path in dirs if path.parts[0] == "b"])
+    ending = ".0123456789abcdef0123456789abcdef-stray"
+    yield _changed(version, kind, [("move", "b/d-1", f"b/d-1{ending}")])
+    for lost in (("remove", "a/d-0"), ("remove", "b/d-1")):
+        yield _changed(version, kind, [lost, ("mode", "b", "0")])
+
+
+def _names_of_snapshots(version: str, kind: str) -> Iterator[State]:
+    """Files and directories in the place of snapshots, and names that are almost those of one."""
+    if kind != "alone" or VERSIONS[version].zookeeper:
+        return
+    root = unpacked(f"starts-{version}") / kind
+    newest = str(max(root.glob(f"{METADATA}/*.checkpoint")).relative_to(root))
+    for name in ("bootstrap", "5-1", f"{1:020d}-", f"{1:020d}-x000000001", "\u0660" * 31):
+        yield _changed(version, kind, [("write", f"{METADATA}/{name}.checkpoint", "")])
+    for ending in ("part", "deleted"):
+        yield _changed(version, kind, [("write", f"{METADATA}/abc.checkpoint.{ending}", "")])
+        directory = ("mkdir", f"{METADATA}/{1:020d}-{1:010d}.checkpoint.{ending}")
+        yield _changed(version, kind, [directory])
+        yield _changed(version, kind, [directory, ("write", f"{directory[1]}/x", "")])
+    name = newest.removesuffix(".checkpoint")
+    for copy in (
+        f"{METADATA}/old-{Path(newest).name}",
+        f"{name} (1).checkpoint",
+        f"{newest}.bak",
+        f"{METADATA}/-{1:019d}-{1:010d}.checkpoint",
+        f"{METADATA}/+{1:019d}-+{1:09d}.checkpoint",
+        f"{METADATA}/{100000:020d}_{9:010d}x.checkpoint",
+        f"{METADATA}/{10:020d}-{99:010d}.checkpoint",
+    ):
+        yield _changed(version, kind, [("copy", copy, newest)])
+    yield _changed(version, kind, [("move", newest, f"{name} (1).checkpoint")])
+    for offset, epoch in ((1, 1), (100000, 9)):
+        directory = ("mkdir", f"{METADATA}/{offset:020d}-{epoch:010d}.checkpoint")
+        yield _changed(version, kind, [directory])
+    yield _changed(version, kind, [("remove", newest), ("mkdir", newest)])
+
+
+def _changed(version: str, kind: str, changes: Iterable[Change]) -> State:
+    return State(version, kind, tuple(changes))
+
+
+OF: tuple[Of, ...] = (_highest_offset, _lost_directories, _names_of_snapshots)

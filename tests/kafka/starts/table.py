@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.fixtures.data import unpacked
-from tests.kafka.starts.bases import KINDS, VERSIONS
+from tests.kafka.starts.bases import KINDS, SETTINGS_FILE, VERSIONS
 from tests.kafka.starts.changes import Change
 from winnow.logdir.names import INDEX, LEADER_EPOCHS, LOG, SNAPSHOT, TIMEINDEX, TXNINDEX
 
@@ -38,6 +38,11 @@ class State:
     def name(self) -> str:
         said = "; ".join(" ".join(one).replace("\n", "|") for one in self.changes)
         return f"{self.kind}: {said or 'as it is'}"
+
+    @property
+    def has_settings(self) -> bool:
+        """Whether the broker has settings of its own, which Winnow is given."""
+        return any(path == SETTINGS_FILE for _, path, *_ in self.changes)
 
 
 def singles(version: str, kind: str) -> list[State]:

@@ -33,18 +33,19 @@ class Verdict:
     refused: bool = False
 
 
-def verdict(version: str, root: Path, properties: Mapping[str, str]) -> Verdict:
-    """`properties`: the broker's own file."""
+def verdict(version: str, root: Path, properties: Mapping[str, str] | None) -> Verdict:
+    """`properties`: the broker's own file. None: neither the file nor the version is given."""
     storage = Places()
     paths = [str(root / name) for name in LOG_DIRS if (root / name).exists()]
-    text = "".join(f"{key}={value}\n" for key, value in properties.items())
+    settings = Settings()
+    if properties is not None:
+        text = "".join(f"{key}={value}\n" for key, value in properties.items())
+        settings = Settings(
+            kafka=asked_version(version), server_properties=parse_server_properties(text)
+        )
     with without_rights():
         try:
             log_dirs = survey_log_dirs(storage, paths)
-            settings = Settings(
-                kafka=asked_version(version),
-                server_properties=parse_server_properties(text),
-            )
             settings, _ = with_metadata(settings, storage, log_dirs)
             now = time.time_ns() // 10**6
             starts = expected_starts(None, log_dirs, settings, now=now)

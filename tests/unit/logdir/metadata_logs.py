@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64decode
 from collections.abc import Sequence
 from pathlib import Path
 
 from tests.twins.encoding import encode_batch
-from tests.unit.wire.metadata_values import config
-from winnow.logdir.metadata import ClusterMetadata, read_cluster_metadata
+from tests.unit.wire.metadata_values import config, remove_topic
+from winnow.logdir.metadata import METADATA_DIR, ClusterMetadata, read_cluster_metadata
 from winnow.storage.local import LocalStorage
 from winnow.wire.batch import Codec
 from winnow.wire.plain import Record
@@ -55,6 +56,19 @@ def snapshot(
         batches = [control(0, HEADER, KRAFT_VERSION), *inside, control(2 + len(values), FOOTER)]
     path.write_bytes(b"".join(batches))
     return path
+
+
+def remove_other_topics(log_dir: Path, *others: Path) -> None:
+    """Let the metadata log in `log_dir` end with the removal of each topic that has no directory in
+    these log directories, as if somebody had deleted them.
+    """
+    directory = log_dir / METADATA_DIR
+    metadata = read(directory)
+    here = {path.name.rpartition("-")[0] for one in (log_dir, *others) for path in one.iterdir()}
+    gone = [topic for name, topic in metadata.topics.items() if name not in here]
+    removals = [remove_topic(urlsafe_b64decode(f"{topic.topic_id}==")) for topic in gone]
+    with (directory / f"{0:020d}.log").open("ab") as writer:
+        writer.write(batch(metadata.end_offset, *removals, epoch=metadata.end.epoch))
 
 
 def read(directory: Path) -> ClusterMetadata:

@@ -14,6 +14,7 @@ import pytest
 
 from tests.disks import disk_or_skip, fill
 from tests.fixtures.data import copy_log_dir, copy_tree
+from tests.unit.logdir.metadata_logs import remove_other_topics
 from winnow.logdir.survey import survey_log_dirs
 from winnow.policy.server_properties import parse_server_properties
 from winnow.policy.sources import Settings
@@ -29,7 +30,9 @@ PARTITIONS = ("c-tomb-0", "d-time-0", METADATA)
 
 @pytest.fixture
 def log_dir(tmp_path: Path) -> Path:
-    return copy_log_dir("clean", tmp_path / "kafka", only=PARTITIONS)
+    path = copy_log_dir("clean", tmp_path / "kafka", only=PARTITIONS)
+    remove_other_topics(path)
+    return path
 
 
 def start_of(*paths: Path, settings: Settings | None = None) -> BrokerStart:
@@ -95,7 +98,7 @@ def test_other_voters_give_an_empty_metadata_log_back(log_dir: Path) -> None:
 def _cut_newest_topics(log_dir: Path) -> None:
     log = log_dir / METADATA / f"{0:020d}.log"
     data = bytearray(log.read_bytes())
-    data[len(data) // 2] ^= 1
+    data[len(data) // 3] ^= 1
     log.write_bytes(data)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.data import copy_log_dir
+from tests.unit.logdir.metadata_logs import remove_other_topics
 from winnow.cleaning.plan.settings import with_metadata
 from winnow.logdir.survey import survey_log_dirs
 from winnow.policy.sources import Settings
@@ -37,6 +38,7 @@ def log_dirs(tmp_path: Path) -> list[Path]:
     """Two of one broker."""
     first = copy_log_dir("clean", tmp_path / "a", only=("c-tomb-0", METADATA))
     second = copy_log_dir("clean", tmp_path / "b", only=("d-time-0",))
+    remove_other_topics(first, second)
     meta = second / "meta.properties"
     kept = (line for line in meta.read_text().splitlines() if "directory.id" not in line)
     meta.write_text("".join(f"{line}\n" for line in kept))

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.data import copy_log_dir, copy_tree
+from tests.unit.logdir.metadata_logs import remove_other_topics
 from winnow.logdir.survey import survey_log_dirs
 from winnow.policy.sources import Settings
 from winnow.start.broker import expected_starts
@@ -26,7 +27,9 @@ OTHER_ID = "AAAAAAAAAAAAAAAAAAAAZg"
 @pytest.fixture
 def log_dir(tmp_path: Path) -> Path:
     """The controller means it: the metadata log has its directory.id for each partition."""
-    return copy_log_dir("clean", tmp_path / "kafka", only=PARTITIONS)
+    path = copy_log_dir("clean", tmp_path / "kafka", only=PARTITIONS)
+    remove_other_topics(path)
+    return path
 
 
 @pytest.fixture

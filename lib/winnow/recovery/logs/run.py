@@ -117,7 +117,8 @@ def recover_dirs(
     """Recover the log directories without a marker, and return what the brokers do when they start
     then. The caller holds the locks. Without `sc`, all is done in this thread.
 
-    The marker is written only where a broker starts and keeps everything. Otherwise the next start
+    The marker is written only where a broker starts, keeps everything, and makes no partition anew
+    whose directory is gone. Otherwise the next start
     recovers the directory again, which harms nothing.
     """
     progress = progress or Silence()
@@ -140,7 +141,7 @@ def recover_dirs(
     ]
     starts = as_now(marked, request.settings)
     for start in starts:
-        for own in start.log_dirs:
+        for own in () if start.made_anew else start.log_dirs:
             if own.path in whole and worst(start.of_broker, own.fate).is_harmless:
                 number = next(n for n, one in enumerate(done) if one.path == own.path)
                 done[number] = _marked(storage, done[number])

@@ -1,0 +1,88 @@
+"""Partitions whose directories are gone, while the metadata log is whole: a broker makes them anew.
+
+Real brokers judge the same states in `tests/kafka/starts`.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.kafka.starts.bases import copy_base
+from tests.unit.start.test_broker import NOW, start_of
+from winnow.logdir.names import CLEAN_SHUTDOWN
+from winnow.logdir.survey import survey_log_dirs
+from winnow.policy.server_properties import parse_server_properties
+from winnow.policy.sources import Settings
+from winnow.recovery.logs.run import recover_dirs
+from winnow.recovery.logs.values import TruncateRequest
+from winnow.start.values import Fate
+from winnow.storage.places import Places
+
+IN_B = ("__transaction_state-0", "d-1", "e-0")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Two log directories of a broker that was killed, and nothing is left in b."""
+    copy_base("4.3.1", "killed", tmp_path / "r")
+    for path in (tmp_path / "r" / "b").iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+    return tmp_path / "r"
+
+
+def without_directory_ids(root: Path) -> None:
+    """As before Kafka 3.7."""
+    for meta in root.glob("?/meta.properties"):
+        lines = meta.read_text().splitlines()
+        meta.write_text("\n".join(line for line in lines if not line.startswith("directory.id")))
+
+
+def test_registration_shows_that_all_log_directories_were_given(root: Path) -> None:
+    start = start_of(root / "a", root / "b")
+    assert (start.made_anew, start.is_safe, start.is_harmful) == (IN_B, False, True)
+    assert "d-1, e-0: no directory, and no other node has a replica" in start.reasons[0]
+
+
+def test_partitions_of_a_log_directory_that_was_not_given_are_not_missed(root: Path) -> None:
+    start = start_of(root / "a")
+    assert (start.made_anew, start.fate, start.is_harmful) == ((), Fate.UNKNOWN, False)
+    [reason] = start.unseen
+    assert "started last with 2 log directories" in reason
+
+
+def test_without_ids_it_is_not_known_whether_the_broker_has_other_log_directories(
+    root: Path,
+) -> None:
+    without_directory_ids(root)
+    start = start_of(root / "a", root / "b")
+    assert (start.made_anew, start.fate, start.is_harmful) == ((), Fate.UNKNOWN, False)
+    assert start.unseen == IN_B
+    assert "Give all of its log directories, and its --server-properties FILE" in start.reasons[0]
+
+
+@pytest.mark.parametrize("text", [None, "node.id=1\nlog.dirs=@/a,@/b"])
+def test_no_marker_is_written_where_partitions_are_made_anew(root: Path, text: str | None) -> None:
+    settings = Settings()
+    if text is not None:
+        named = text.replace("@", str(root))
+        settings = Settings(server_properties=parse_server_properties(named))
+    dirs = survey_log_dirs(Places(), [str(root / "a"), str(root / "b")])
+    request = TruncateRequest(truncate=True, settings=settings, now=NOW)
+    done, [start] = recover_dirs(Places(), dirs, request, run_id="r")
+    assert start.made_anew == IN_B
+    assert [one.marked for one in done] == [False, False]
+    assert not [*root.glob(f"?/{CLEAN_SHUTDOWN}")]
+
+
+def test_log_directory_that_can_not_be_used_may_have_what_the_controller_means_there(
+    root: Path,
+) -> None:
+    (root / "b" / "meta.properties").write_text("version=9\nnode.id=1\n")
+    shutil.rmtree(root / "a" / "d-0")
+    properties = parse_server_properties(f"node.id=1\nlog.dirs={root}/a,{root}/b")
+    start = start_of(root / "a", root / "b", settings=Settings(server_properties=properties))
+    assert (start.made_anew, start.fate) == (("d-0",), Fate.OFFLINE)
