@@ -88,6 +88,10 @@ INT, LONG, DOUBLE, BOOLEAN, POLICY = (
 )
 
 
+ASSUMED = "assumed, since unknown:"
+"""Begins the source of a policy that is not known, for verbs that apply none."""
+
+
 def is_default(source: str) -> bool:
     """Whether a source means that nobody set the value."""
     return source in {KAFKA_DEFAULT, UNCONFIRMED_DEFAULT}
@@ -208,6 +212,11 @@ class TopicConfig:
     @property
     def cleanup_compact(self) -> bool:
         return "compact" in self.cleanup_policy
+
+    @property
+    def may_compact(self) -> bool:
+        """Whether the topic is compacted, or its policy is not known."""
+        return self.cleanup_compact or self.sources["cleanup.policy"].startswith(ASSUMED)
 
     @property
     def cleanup_delete(self) -> bool:

@@ -35,6 +35,8 @@ class LogToLoad:
     """There is a marker: a loader recovers only segments without an offset index."""
     one_byte_versions: bool = True
     """See `Rules`."""
+    renames_swaps: bool = True
+    """The loader renames `.swap` files and reads nothing of them but their end (from 3.0 on)."""
     high_watermark: int = 0
     """Of the checkpoint, 0 if there is none."""
 

@@ -1,7 +1,5 @@
 """What a broker's loader makes of a partition directory, with or without the marker of a clean
 shutdown (S8.9, Kafka's `LogLoader`), and then a clean close. Changes nothing.
-
-Leftovers of an interrupted cleaning are gone already (`winnow.logdir.commit.recovery`).
 """
 
 from __future__ import annotations
@@ -31,13 +29,12 @@ from winnow.logdir.names import (
     SNAPSHOT,
     TIMEINDEX,
     TXNINDEX,
-    base_offset_of,
     segment_file,
 )
 from winnow.logdir.unflushed import unflushed_from, why_recovered_when_opened
 from winnow.policy.config import TopicConfig
 from winnow.start.epochs import LeaderEpochs, ascending
-from winnow.start.files import PartitionFiles
+from winnow.start.files import FinishedSwap, PartitionFiles, loader_offset
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.producers import ProducerManager
 from winnow.start.segments import (
@@ -72,15 +69,21 @@ class _Segment:
         return segment_file(self.base, suffix)
 
 
-def load_log(storage: Storage, log: LogToLoad, config: TopicConfig) -> LoadedLog:
-    """Return what a loader leaves. CorruptLogError where it fails, and where that can't be told."""
-    return _Loader(storage, log, config).load()
+def load_log(
+    storage: Storage, log: LogToLoad, config: TopicConfig, swap: FinishedSwap | None = None
+) -> LoadedLog:
+    """Return what a loader leaves. CorruptLogError where it fails, and where that can't be told.
+
+    `swap`: how the loader finishes an interrupted swap first.
+    """
+    return _Loader(log, config, PartitionFiles(storage, log.directory, swap), storage).load()
 
 
 class _Loader:
-    def __init__(self, storage: Storage, log: LogToLoad, config: TopicConfig) -> None:
-        self._log, self._config = log, config
-        self._files = PartitionFiles(storage, log.directory)
+    def __init__(
+        self, log: LogToLoad, config: TopicConfig, files: PartitionFiles, storage: Storage
+    ) -> None:
+        self._log, self._config, self._files = log, config, files
         self._entries = self._files.sizes
         self._before = frozenset(self._files.snapshots)
         self._epochs = LeaderEpochs(
@@ -136,7 +139,7 @@ class _Loader:
         for name in sorted(self._entries):
             if not name.endswith(LOG):
                 continue
-            base, size = base_offset_of(name), self._entries[name]
+            base, size = loader_offset(name), self._entries[name]
             if size > _MAX_LOG_BYTES:
                 raise CorruptLogError(
                     "a segment is too large for a broker",

@@ -9,13 +9,11 @@ from winnow.advice import Copies, before_a_loss
 from winnow.errors import (
     FAILS_ONE_PARTITION,
     CorruptLogError,
-    LostSegmentError,
     OversizedBatchError,
     UnpredictedLoadError,
     failure_of,
 )
 from winnow.logdir.commit.lost import lost_segments, missing_logs, offsets_of
-from winnow.logdir.commit.recovery import preview
 from winnow.logdir.commit.truncation import LogCut, RemovedSegment
 from winnow.logdir.names import (
     INDEX,
@@ -29,9 +27,10 @@ from winnow.logdir.names import (
 from winnow.logdir.unflushed import unflushed_from
 from winnow.policy.config import TopicConfig
 from winnow.policy.sources import Unknown
+from winnow.start.files import FinishedSwap, finished_swap
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.loader import load_log
-from winnow.start.loss import Loss, loss_in, loss_of
+from winnow.start.loss import Loss, loss_by_swap, loss_in, loss_of
 from winnow.start.rights import why_not_loaded
 from winnow.start.segments import ends_too_high
 from winnow.start.small_files import Problem, checkpoint_problem, topic_id_or_problem
@@ -40,6 +39,7 @@ from winnow.state import PartitionState
 from winnow.storage.contract import Storage, read_if_there
 from winnow.words import counted
 
+FINISHES_SWAP = "the start finishes an interrupted swap"
 _EPOCH_WORDS = 2
 
 
@@ -101,12 +101,28 @@ def _start(
     if malformed is not None:
         words = f"{LEADER_EPOCHS} can't be read: {malformed}"
         return replace(start, fate=Fate.OFFLINE, reason=words)
-    with suppress(LostSegmentError):  # a start goes on without the segment
-        if preview(storage, log.directory).renamed:
-            words = "the start finishes an interrupted swap; its outcome is not predicted"
-            return replace(start, fate=Fate.RECOVERS, reason=words)
-    outcome = _outcome_of(storage, log.directory, load_log(storage, log, config))
+    outcome = _outcome_with_swap(storage, log, config)
     return _with_identity(storage, question, _with_outcome(storage, question, outcome, start))
+
+
+def _outcome_with_swap(storage: Storage, log: LogToLoad, config: TopicConfig) -> _Outcome:
+    """Return what a loader leaves, after it has finished an interrupted swap."""
+    directory = log.directory
+    swap = finished_swap(storage, directory)
+    if swap is not None and not log.renames_swaps:
+        raise UnpredictedLoadError(
+            "an interrupted swap, which releases before 3.0 finish in another way",
+            where=directory,
+            hint="`recover` finishes it.",
+        )
+    outcome = _outcome_of(storage, directory, load_log(storage, log, config, swap), swap)
+    if swap is None:
+        return outcome
+    outcome = replace(outcome, finishes_swap=bool(swap.on_disk))
+    loss = loss_by_swap(storage, directory, swap, compacts=config.may_compact)
+    if loss is None:
+        return outcome
+    return replace(outcome, loss=loss, cut_bytes=outcome.cut_bytes + swap.log_bytes_gone)
 
 
 def _deleted_for_its_end(
@@ -204,15 +220,18 @@ class _Outcome:
     recovered_bytes: int
     cut_bytes: int
     loss: Loss | None
+    finishes_swap: bool = False
 
 
-def _outcome_of(storage: Storage, directory: str, loaded: LoadedLog) -> _Outcome:
+def _outcome_of(
+    storage: Storage, directory: str, loaded: LoadedLog, swap: FinishedSwap | None = None
+) -> _Outcome:
     return _Outcome(
         log_start_offset=loaded.log_start_offset,
         log_end_offset=loaded.log_end_offset,
         recovered_bytes=loaded.recovered_bytes,
         cut_bytes=loaded.truncation.cut_bytes,
-        loss=loss_of(storage, directory, loaded),
+        loss=loss_of(storage, directory, loaded, swap),
     )
 
 
@@ -245,7 +264,8 @@ def _with_outcome(
     log, end = question.log, found.log_end_offset
     start = replace(
         start,
-        fate=Fate.RECOVERS if found.recovered_bytes else Fate.LOADS,
+        fate=Fate.RECOVERS if found.recovered_bytes or found.finishes_swap else Fate.LOADS,
+        reason=FINISHES_SWAP if found.finishes_swap else "",
         recovered_bytes=found.recovered_bytes,
         cut_bytes=found.cut_bytes,
         log_start_offset=found.log_start_offset,

@@ -4,21 +4,28 @@ broker and `recover --truncate` delete the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from winnow.errors import CorruptLogError
 from winnow.logdir.batches import Piece, bad_crcs, find_next, read_to_stop
+from winnow.logdir.commit.recovery import preview
+from winnow.logdir.commit.roll_forward import open_round
 from winnow.logdir.commit.truncation import LogCut, RemovedSegment
 from winnow.logdir.names import LOG, MAX_LONG, segment_file
+from winnow.start.files import FinishedSwap
 from winnow.start.loaded import LoadedLog
 from winnow.storage.contract import Storage
 from winnow.wire.batch import MAX_MAGIC, is_wrapper
-from winnow.words import counted, size
+from winnow.wire.buffers import Rows
+from winnow.words import counted, first_few, size
 
 _MOST_BYTES = 256 << 20
 """How far whole batches are counted, per log."""
+_SHOWN = 3
 _MOST_DAMAGES = 16
 """Each may be searched over 64 MiB for the next batch."""
 
@@ -60,8 +67,12 @@ class Loss:
         return f"{self.how}: {self.amount}"
 
 
-def loss_of(storage: Storage, directory: str, loaded: LoadedLog) -> Loss | None:
-    """Return what a recovery with this outcome deletes, or None if it only cuts a torn end."""
+def loss_of(
+    storage: Storage, directory: str, loaded: LoadedLog, swap: FinishedSwap | None = None
+) -> Loss | None:
+    """Return what a recovery with this outcome deletes, or None if it only cuts a torn end. `swap`:
+    the one that the loader finished first.
+    """
     change = loaded.truncation
     return loss_in(
         storage,
@@ -69,6 +80,7 @@ def loss_of(storage: Storage, directory: str, loaded: LoadedLog) -> Loss | None:
         cuts=change.cuts,
         removed=change.removed,
         new_start=None if change.created_segment is None else loaded.log_start_offset,
+        on_disk={} if swap is None else swap.on_disk,
     )
 
 
@@ -79,8 +91,16 @@ def loss_in(
     cuts: Sequence[LogCut],
     removed: Sequence[RemovedSegment],
     new_start: int | None = None,
+    on_disk: Mapping[str, str] = {},
 ) -> Loss | None:
-    """As `loss_of`. `new_start`: where an empty log begins in place of this one."""
+    """As `loss_of`. `new_start`: where an empty log begins in place of this one. `on_disk`: the
+    names of logs that are not yet segments.
+    """
+
+    def path_of(base: int) -> str:
+        name = segment_file(base, LOG)
+        return f"{directory}/{on_disk.get(name, name)}"
+
     gone = [segment for segment in removed if segment.bytes]
     how = None
     if new_start is not None and gone:
@@ -88,7 +108,7 @@ def loss_in(
     for cut in [] if how else cuts:
         name = segment_file(cut.base_offset, LOG)
         words = f"{name} is cut at offset {cut.next_offset} ({cut.why})"
-        behind = None if gone else _next_batch(storage, directory, cut)
+        behind = None if gone else _next_batch(storage, path_of(cut.base_offset), cut)
         if gone:
             how = f"{words}, and {counted(len(gone), 'later segment')} go"
         elif behind is not None:
@@ -108,17 +128,68 @@ def loss_in(
         if left <= 0:
             found = replace(found, more=True)
             break
-        path = f"{directory}/{segment_file(base, LOG)}"
         until = min(end, start + left)
-        found += _count(storage, path, start, until, least)
+        found += _count(storage, path_of(base), start, until, least)
         found = replace(found, more=found.more or until < end)
         left -= until - start
     total = sum(cut.bytes for cut in cuts) + sum(segment.bytes for segment in gone)
     return Loss(how=how, found=found, bytes=total)
 
 
-def _next_batch(storage: Storage, directory: str, cut: LogCut) -> int | None:
-    path = f"{directory}/{segment_file(cut.base_offset, LOG)}"
+def loss_by_swap(
+    storage: Storage, directory: str, swap: FinishedSwap, *, compacts: bool
+) -> Loss | None:
+    """Return which batches are in no segment after a loader has finished this swap, or None.
+
+    `compacts`: the topic is compacted. Its cleaner leaves batches out of a `.swap` log. So they are
+    lost only if a check of the `.swap` logs fails, or if these are empty.
+    """
+    entries = storage.list_dir(directory)
+    sizes = {entry.name: entry.size for entry in entries if entry.is_file}
+    logs = {name for name in sizes if name.endswith(LOG)}
+    replaced = sorted(logs & swap.replaced)
+    if replaced and (compacts or open_round(storage, directory, entries) is not None):
+        with suppress(CorruptLogError):
+            preview(storage, directory, entries)
+            replaced = []
+    last_offsets = [
+        rows["last_offset"]
+        for name in sorted({*swap.logs} | logs - swap.replaced)
+        for rows in _sound_rows(storage, f"{directory}/{name}", sizes[name])
+    ]
+    kept = np.concatenate([np.empty(0, np.int64), *last_offsets])
+    parts = []
+    for names, how in (
+        (replaced, f"{first_few(swap.logs, _SHOWN)} replaces {first_few(replaced, _SHOWN)}"),
+        (swap.dropped, f"{first_few(swap.dropped, _SHOWN)} goes, for a .cleaned file is below it"),
+    ):
+        found, lost_bytes = LostBatches(), 0
+        for name in names:
+            for rows in _sound_rows(storage, f"{directory}/{name}", sizes[name]):
+                lost = rows[~np.isin(rows["last_offset"], kept)]
+                found += _counted(lost)
+                lost_bytes += int(lost["size"].sum())
+        if found.batches:
+            parts.append(Loss(how=how, found=found, bytes=lost_bytes))
+    if not parts:
+        return None
+    how = ", and ".join(part.how for part in parts)
+    return Loss(
+        how=f"it finishes an interrupted swap: {how}",
+        found=sum((part.found for part in parts), LostBatches()),
+        bytes=sum(part.bytes for part in parts),
+    )
+
+
+def _sound_rows(storage: Storage, path: str, size_of_log: int) -> Iterator[Rows]:
+    """Yield the whole batches with the right CRC, up to the first bytes that are no batch."""
+    for piece in _pieces(storage, path, 0, size_of_log, 0):
+        is_sound = np.ones(len(piece.rows), bool)
+        is_sound[list(bad_crcs(piece))] = False
+        yield piece.rows[is_sound]
+
+
+def _next_batch(storage: Storage, path: str, cut: LogCut) -> int | None:
     found = find_next(storage, path, cut.size, cut.before, cut.next_offset, MAX_LONG)
     return None if found is None else found[1]
 
@@ -152,7 +223,10 @@ def _pieces(
 def _whole(piece: Piece) -> LostBatches:
     is_sound = np.ones(len(piece.rows), bool)
     is_sound[list(bad_crcs(piece))] = False
-    rows = piece.rows[is_sound]
+    return _counted(piece.rows[is_sound])
+
+
+def _counted(rows: Rows) -> LostBatches:
     counts = np.where(rows["magic"] < MAX_MAGIC, 1, rows["record_count"])
     return LostBatches(
         batches=len(rows), records=int(counts.sum()), more=bool(is_wrapper(rows).any())

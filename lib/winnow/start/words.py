@@ -27,6 +27,9 @@ def verdict(start: BrokerStart) -> str:
         return f"{who} does not start"
     if start.fate is Fate.RECOVERS:
         cut = f", and cuts {size(start.cut_bytes)}" if start.cut_bytes else ""
+        swaps = [log.name for log in start.logs(Fate.RECOVERS) if log.reason]
+        if swaps and not start.recovered_bytes:
+            return f"{who} starts after finishing interrupted swaps of {first_few(swaps, _MOST)}"
         return f"{who} starts after recovering {size(start.recovered_bytes)}{cut}"
     words = [
         phrase

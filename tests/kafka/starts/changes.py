@@ -75,6 +75,18 @@ def _copy(path: Path, root: Path, source: str) -> None:
     _put(root / source, path)
 
 
+def _join(path: Path, root: Path, *sources: str) -> None:
+    path.write_bytes(b"".join((root / source).read_bytes() for source in sources))
+
+
+def _batches(path: Path, _: Path, count: str) -> None:
+    """Keep so many of its batches."""
+    data, end = path.read_bytes(), 0
+    for _number in range(int(count)):
+        end += 12 + int.from_bytes(data[end + 8 : end + 12])
+    path.write_bytes(data[:end])
+
+
 def _take(path: Path, _: Path, version: str, kind: str, source: str) -> None:
     """`path` becomes what lies in another base at `source`."""
     _put(unpacked(f"starts-{version}") / kind / source, path)
@@ -169,7 +181,9 @@ CHANGES: dict[str, Callable[..., None]] = {
     "garbage": _garbage,
     "append": _append,
     "flip": _flip,
+    "batches": _batches,
     "copy": _copy,
+    "join": _join,
     "take": _take,
     "move": _move,
     "write": _write,

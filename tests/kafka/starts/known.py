@@ -67,8 +67,8 @@ KNOWN: tuple[Known, ...] = (
     ),
     Known(
         r"^2\.8.*\d\.log hello",
-        r"^broker: does-not-start, starts",
-        "2.8 takes a file name of fewer digits for an offset.",
+        r": unknown .*does not begin with an offset",
+        "2.8 takes a file name of fewer digits for an offset. Winnow does not foretell the rest.",
     ),
     Known(
         r"^2\.8.*a/meta\.properties",

@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.fixtures.data import unpacked
 from tests.kafka.starts.bases import VERSIONS
 from tests.kafka.starts.changes import Change
+from tests.kafka.starts.swaps import swaps
 from tests.kafka.starts.table import METADATA, State
 
 HIGHEST = 2**63 - 1
@@ -87,4 +88,4 @@ def _changed(version: str, kind: str, changes: Iterable[Change]) -> State:
     return State(version, kind, tuple(changes))
 
 
-OF: tuple[Of, ...] = (_highest_offset, _lost_directories, _names_of_snapshots)
+OF: tuple[Of, ...] = (_highest_offset, _lost_directories, _names_of_snapshots, swaps)

@@ -79,9 +79,10 @@ def check_swaps(
     found = _compare(
         _outputs(storage, directory, logs, sizes),
         _sources(storage, directory, first, sizes, damaged),
+        highest=base_offset_of(logs[-1]),
     )
     end = max(base_offset_of(logs[-1]), found.last_offset + 1)
-    _check_indexes(storage, directory, sizes, logs)
+    _check_indexes(storage, directory, sizes, logs, found.last_offset + 1)
     inside = [name for name in plain if first <= base_offset_of(name) < end]
     contained = not found.strangers and min(damaged, default=end) >= end
     is_split = (
@@ -99,6 +100,7 @@ def check_swaps(
         )
     if contained:
         return end
+    _check_complete(directory, sizes, logs)
     if found.mismatch is not None:
         file, offset, position = found.mismatch
         raise _refused(
@@ -192,15 +194,18 @@ class _Found:
     """The last offset that was found in the `.swap` logs so far."""
 
 
-def _compare(outputs: Iterator[_Part], sources: Iterator[_Part]) -> _Found:
-    """Compare two ascending sequences, a piece of a file of each at a time."""
+def _compare(outputs: Iterator[_Part], sources: Iterator[_Part], *, highest: int) -> _Found:
+    """Compare two ascending sequences, a piece of a file of each at a time. `highest`: the highest
+    base offset of the outputs, which replace a source of that base offset even if they are empty.
+    """
     found = _Found()
     out, src, src_before = _NO_PART, _NO_PART, -1
     while True:
         out = out if len(out.rows) else next(outputs, _NO_PART)
         src = src if len(src.rows) else next(sources, _NO_PART)
         if not len(out.rows):
-            found.strangers |= bool(len(src.rows)) and src.file <= found.last_offset
+            reached = max(found.last_offset, highest)
+            found.strangers |= bool(len(src.rows)) and src.file <= reached
             return found
         both = [part.rows for part in (out, src)]
         bound = min(int(rows["last_offset"][-1]) for rows in both if len(rows))
@@ -243,12 +248,31 @@ def _origins(made: Rows, of: Rows, before: int) -> tuple[Bools, Integers, Intege
     return matched, at, least
 
 
+def _check_complete(directory: str, sizes: Mapping[str, int], logs: Sequence[str]) -> None:
+    """Check that outputs which lack batches have their indexes, which show whether an output has
+    lost its end. A swap renames them after the log, so none of them has its final name yet.
+    """
+    for name in logs:
+        base = base_offset_of(name)
+        for suffix in (INDEX, TIMEINDEX):
+            if segment_file(base, suffix) + SWAP not in sizes:
+                raise _refused(
+                    "a .swap log lacks batches of the log that it would replace",
+                    expected=f"all batches, or {suffix}{SWAP} beside it, as a cleaning leaves it",
+                    found=f"{sizes[name]} bytes",
+                    where=f"{directory}/{name}",
+                )
+
+
 def _check_indexes(
-    storage: Storage, directory: str, sizes: Mapping[str, int], logs: Sequence[str]
+    storage: Storage, directory: str, sizes: Mapping[str, int], logs: Sequence[str], end: int
 ) -> None:
-    """Check the indexes that are still `.swap` files: a broker trusts every byte of them (S8.5)."""
+    """Check the indexes that are still `.swap` files: a broker trusts every byte of them (S8.5).
+    `end`: after the last batch of the `.swap` logs.
+    """
     for log, following in zip_longest(logs, logs[1:]):
-        base, end = base_offset_of(log), None if following is None else base_offset_of(following)
+        base = base_offset_of(log)
+        limit = end if following is None else base_offset_of(following)
         for suffix in INDEX_SUFFIXES:
             name = segment_file(base, suffix) + SWAP
             data = storage.read_bytes(f"{directory}/{name}") if name in sizes else b""
@@ -256,13 +280,13 @@ def _check_indexes(
                 if suffix == INDEX:
                     data = without_preallocated(data, OFFSET_ENTRY_SIZE)
                     decode_offset_index(
-                        data, name, base_offset=base, log_bytes=sizes[log], end_offset=end
+                        data, name, base_offset=base, log_bytes=sizes[log], end_offset=limit
                     )
                 elif suffix == TIMEINDEX:
                     data = without_preallocated(data, TIME_ENTRY_SIZE)
-                    decode_time_index(data, name, base_offset=base, end_offset=end)
+                    decode_time_index(data, name, base_offset=base, end_offset=limit)
                 else:
-                    decode_txn_index(data, name, base_offset=base, end_offset=end)
+                    decode_txn_index(data, name, base_offset=base, end_offset=limit)
             except CorruptLogError as error:
                 raise _refused(
                     f"an index of a .swap log is damaged: {error.problem}",

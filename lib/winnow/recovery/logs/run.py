@@ -44,9 +44,10 @@ from winnow.runtime.session import WithContext
 from winnow.runtime.side_by_side import side_by_side
 from winnow.runtime.spread import spread
 from winnow.start.broker import expected_starts, logs_to_load
+from winnow.start.files import finished_swap
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.loader import load_log
-from winnow.start.loss import Loss, loss_of
+from winnow.start.loss import Loss, loss_by_swap, loss_of
 from winnow.start.values import BrokerStart, worst
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
@@ -59,6 +60,10 @@ _ROUND_BYTES = 32 << 30
 indexes, some thousandths of the log.
 """
 _LOSES = "this deletes records that are still on the disk, and is not done without --lose-records:"
+_SWAP_LOSES = (
+    "a start of the broker deletes records that are still on the disk, and `recover` does not. If "
+    "the logs beside the .swap files are whole, move the .swap files out of the directory:"
+)
 _WRITERS = 8
 """Threads that apply plans. They wait for the disk."""
 
@@ -240,6 +245,11 @@ def _put_right(storage: Storage, log: LogToLoad, request: TruncateRequest) -> Lo
     try:
         if log.error is not None or isinstance(log.config, Unknown):
             return log
+        swap = finished_swap(storage, log.directory)
+        may_compact = log.config.may_compact
+        loss = swap and loss_by_swap(storage, log.directory, swap, compacts=may_compact)
+        if loss:
+            return replace(log, error=f"{_SWAP_LOSES} {loss}")
         if not request.truncate:
             preview(storage, log.directory)
         elif log.kind is DirectoryKind.CURRENT and log.name == str(log.topic_partition):
