@@ -1,7 +1,8 @@
-"""The clock of this machine, which is the default of every `now`; and times in milliseconds."""
+"""The clock of this machine, which is the default of every `now`; times in ms; ids of runs."""
 
 from __future__ import annotations
 
+import secrets
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -13,6 +14,11 @@ LATEST_MS = 253_402_300_799_999
 def now_ms() -> int:
     """Return milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
+
+
+def new_run_id() -> str:
+    """Return an id for a run that begins now: its UTC time and a random number."""
+    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}"
 
 
 def ms_since(began: float) -> int:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from winnow.api.checking import found_to_read
 from winnow.arguments import checked, names
 from winnow.cleaning.in_place import check_in_place
-from winnow.cleaning.request import Request, new_run_id
+from winnow.cleaning.request import Request
 from winnow.cleaning.run import opened
-from winnow.clock import now_ms
+from winnow.clock import new_run_id, now_ms
 from winnow.kafka_log.source import check_paths
 from winnow.ledger.append import append, recorded
 from winnow.ledger.history import erased_in_ledger

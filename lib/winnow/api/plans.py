@@ -16,7 +16,8 @@ from winnow.cleaning.clean import Cleaned
 from winnow.cleaning.plan.decide_listed import rethink
 from winnow.cleaning.plan.saved import check_same
 from winnow.cleaning.predict import damaged_first, predict
-from winnow.cleaning.request import Request, new_run_id
+from winnow.cleaning.request import Request
+from winnow.clock import new_run_id
 from winnow.errors import UsageError
 from winnow.logdir.topic_globs import check_globs
 from winnow.policy.sources import TopicSet

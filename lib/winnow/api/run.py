@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from winnow.cleaning.plan.settings import other_places
-from winnow.cleaning.request import Request, new_run_id
+from winnow.cleaning.request import Request
 from winnow.cleaning.result import RunResult
 from winnow.cleaning.run import run
-from winnow.clock import now_ms
+from winnow.clock import new_run_id, now_ms
 from winnow.errors import UsageError
 from winnow.ledger.append import append, recorded
 from winnow.ledger.place import check_ledger

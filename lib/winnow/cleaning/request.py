@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, Self, get_args
 
 from winnow.arguments import check_least, clock_ms, names, refused
+from winnow.clock import new_run_id
 from winnow.errors import UsageError
 from winnow.logdir.topic_globs import check_globs, is_wanted
 from winnow.policy.sources import Settings
@@ -31,10 +31,6 @@ stop at the first that is found later. Or move damaged batches out of the log wh
 """
 Seen = Callable[[Sequence[Any], "Request"], None]
 """Receives the basis of all decisions before anything is done. An exception ends the run."""
-
-
-def new_run_id() -> str:
-    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}"
 
 
 _CHECKS: Mapping[str, Callable[[Any, str], object]] = {

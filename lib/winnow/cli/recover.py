@@ -39,8 +39,8 @@ class RecoverOptions:
         "With --truncate: do not keep the bytes that are cut. Needs no free space."
     )
     lose_records: bool = OTHER.switch(
-        "With --truncate: also cut logs where whole batches lie behind the damage. These go, too, "
-        "as when a broker starts."
+        "With --truncate: also cut logs where whole batches lie behind the damage, and finish "
+        "swaps that lose batches. These go, too, as when a broker starts."
     )
 
 
@@ -89,6 +89,7 @@ def _recovered(call: Call, asked: RecoverOptions) -> RecoverResult:
             undo_run=asked.undo,
             purge_run=asked.purge,
             dry_run=asked.dry_run,
+            lose_records=asked.lose_records,
             on_partition=on_partition,
         )
 

@@ -25,6 +25,10 @@ from winnow.words import counted, first_few, size
 
 _MOST_BYTES = 256 << 20
 """How far whole batches are counted, per log."""
+SWAP_ASIDE = (
+    "If the logs beside the .swap files are whole, move the .swap files out of the directory "
+    "instead"
+)
 _SHOWN = 3
 _MOST_DAMAGES = 16
 """Each may be searched over 64 MiB for the next batch."""

@@ -68,6 +68,12 @@ def test_swap_log_that_lacks_batches_loses_them_and_recover_keeps_the_segment(
     result = api.recover(str(root))
     assert result.partitions[0].error is not None
     assert log.read_bytes() == before
+    result = api.recover(str(root), lose_records=True)
+    assert result.partitions[0].error is None
+    [kept] = (root / "t-0").glob(f".winnow-quarantine-*/{SECOND}")
+    assert kept.read_bytes() == before
+    assert log.read_bytes() == data_of(kept)
+    assert start(root).fate.is_harmless
 
 
 def test_swap_log_with_all_batches_is_finished(root: Path) -> None:
@@ -98,6 +104,9 @@ def test_swap_above_a_cleaned_file_goes_with_the_only_copy(root: Path) -> None:
     swap.write_bytes((directory / SECOND).read_bytes())
     assert start(root).fate is Fate.LOADS
     (directory / SECOND).unlink()
+    data = swap.read_bytes()
+    assert api.recover(str(root)).partitions[0].error is not None
+    assert swap.read_bytes() == data
     found = start(root)
     assert (found.fate, found.cut_bytes) == (Fate.LOSES, swap.stat().st_size)
     assert "a .cleaned file is below it" in found.reason

@@ -24,7 +24,7 @@ from winnow.cleaning.plan.unknown import with_damage
 from winnow.cleaning.request import Request
 from winnow.cleaning.summaries.search import KnownSegments, walk_partitions
 from winnow.cleaning.summaries.store import place_for, read_list
-from winnow.errors import FAILS_ONE_PARTITION, LogDirInUseError, WinnowError
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, LogDirInUseError, WinnowError
 from winnow.logdir.cleaner_entries import gather_entry, misplaced_entries
 from winnow.logdir.commit.roll_forward import put_right
 from winnow.logdir.names import PARTITION_METADATA
@@ -34,6 +34,8 @@ from winnow.policy.plan import CompactionPlan
 from winnow.policy.sources import Settings, Unknown
 from winnow.runtime.failure import Failure, failure
 from winnow.scan.prefetch import Expected, prefetch_of, requests_of
+from winnow.start.files import finished_swap
+from winnow.start.loss import SWAP_ASIDE, loss_by_swap
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
 from winnow.survey.place import ListedPartition
@@ -164,6 +166,15 @@ def list_known(
 def _put_right(item: SelectedPartition, request: Request) -> SelectedPartition:
     """Recover one partition. Finish its interrupted round only if this run would compact it too."""
     place, config = item.place, item.config
+    directory = place.directory
+    swap = finished_swap(request.storage, directory)
+    if swap is not None:
+        may_compact = config.may_compact
+        loss = loss_by_swap(request.storage, directory, swap, compacts=may_compact)
+        if loss is not None:
+            raise CorruptLogError(
+                "an interrupted swap would delete records", found=str(loss), hint=f"{SWAP_ASIDE}."
+            )
     finish = config.cleanup_compact and config.log_cleaner_enable and request.only != "retention"
     done = put_right(
         request.storage,

@@ -16,7 +16,7 @@ from winnow.logdir.commit.leftovers import leftover_names, orphans, staging_entr
 from winnow.logdir.commit.lost import lost_error, lost_of
 from winnow.logdir.commit.quarantine import QUARANTINE_SUFFIX, settle_quarantine
 from winnow.logdir.commit.staging import remove_staging, staging_run_id
-from winnow.logdir.commit.swap_checks import check_swaps
+from winnow.logdir.commit.swap_checks import check_dropped, check_swaps
 from winnow.logdir.files import remove_files
 from winnow.logdir.names import (
     CLEANED,
@@ -47,6 +47,16 @@ class RecoveryReport:
 
 
 @dataclass(frozen=True, slots=True)
+class ForcedSwap:
+    """Consent to finish a swap as a loader does it, although batches are lost."""
+
+    end: int
+    """Of the range that the `.swap` logs replace, as a loader finds it."""
+    aside: str | None
+    """Path of the directory that keeps the logs which go. None: they are not kept."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Steps:
     """What to do, in this order. The directory is synced after each log of a swap, and after each
     other sequence of names.
@@ -59,14 +69,18 @@ class _Steps:
     remains: tuple[Sequence[str], ...]
     """Indexes without a log, snapshots, and `.deleted` files."""
     staging: Sequence[Entry]
+    kept: Sequence[str] = ()
+    """Logs that are moved into `aside` first."""
+    aside: str = ""
 
     def report(self, left: Sequence[str]) -> RecoveryReport:
         settled = [name for name in left if name == COMMIT_RECORD]
         staging = [entry.name for entry in self.staging]
         swaps = (*self.swap_logs, *self.swap_rest)
+        moved = [(name, f"{self.aside.rpartition('/')[2]}/{name}") for name in self.kept]
         return RecoveryReport(
             removed=tuple(chain(settled, *self.swept, *self.remains, staging)),
-            renamed=tuple((name, name.removesuffix(SWAP)) for name in swaps),
+            renamed=(*moved, *((name, name.removesuffix(SWAP)) for name in swaps)),
         )
 
 
@@ -81,20 +95,27 @@ def preview(
     return _plan(storage, directory, entries).report(left) if left else RecoveryReport()
 
 
-def recover(storage: Storage, directory: str, *, keep: Sequence[str] = ()) -> RecoveryReport:
+def recover(
+    storage: Storage,
+    directory: str,
+    *,
+    keep: Sequence[str] = (),
+    forced: ForcedSwap | None = None,
+) -> RecoveryReport:
     """Bring a partition directory into the state in which a broker's loader would use it. Hold the
     lock.
 
-    `keep`: paths of staging directories that are left untouched. May be interrupted at any point
-    and run again. Raises CorruptLogError, before anything is changed, unless every `.swap` log is
-    whole and may replace what lies in its range (`winnow.logdir.commit.swap_checks`), and if a
-    segment is lost (`winnow.logdir.commit.lost`).
+    `keep`: paths of staging directories that are left untouched. `forced`: nothing is refused. May
+    be interrupted at any point and run again. Raises CorruptLogError, before anything is changed,
+    unless every `.swap` log is whole and may replace what lies in its range, and each one that goes
+    has no batch of its own (`winnow.logdir.commit.swap_checks`), and if a segment is lost
+    (`winnow.logdir.commit.lost`).
     """
     left = leftover_names(storage, directory, _entries(storage, directory, keep))
     if not left:
         return RecoveryReport()
     with storage.changing(directory):
-        steps = _plan(storage, directory, _entries(storage, directory, keep))
+        steps = _plan(storage, directory, _entries(storage, directory, keep), forced)
         _carry_out(storage, directory, steps)
     return steps.report(left)
 
@@ -106,6 +127,12 @@ def _entries(storage: Storage, directory: str, keep: Sequence[str]) -> list[Entr
 
 
 def _carry_out(storage: Storage, directory: str, steps: _Steps) -> None:
+    if steps.kept:
+        storage.ensure_dir(steps.aside)
+        for name in steps.kept:
+            storage.rename(f"{directory}/{name}", f"{steps.aside}/{name}")
+        storage.fsync_dir(steps.aside)
+        storage.fsync_dir(directory)
     # Remove .swap first: without the .cleaned beside it, a half-renamed output would look complete.
     for names in steps.swept:
         remove_files(storage, directory, names)
@@ -129,7 +156,9 @@ def _carry_out(storage: Storage, directory: str, steps: _Steps) -> None:
         remove_staging(storage, f"{directory}/{entry.name}")
 
 
-def _plan(storage: Storage, directory: str, entries: Sequence[Entry]) -> _Steps:
+def _plan(
+    storage: Storage, directory: str, entries: Sequence[Entry], forced: ForcedSwap | None = None
+) -> _Steps:
     sizes = {entry.name: entry.size for entry in entries if entry.is_file}
     names = sorted(sizes)
     cleaned = [name for name in names if name.endswith(CLEANED)]
@@ -140,12 +169,22 @@ def _plan(storage: Storage, directory: str, entries: Sequence[Entry]) -> _Steps:
     logs = [name for name in swaps if name.endswith(LOG + SWAP)]
     others = {name: sizes[name] for name in names if name not in {*cleaned, *stale}}
     replaced: list[str] = []
+    if forced is None and not staging_entries(entries):  # a run of Winnow's has them elsewhere
+        check_dropped(storage, directory, sizes, [n for n in stale if n.endswith(LOG + SWAP)])
     if logs:
-        first, end = base_offset_of(logs[0]), check_swaps(storage, directory, others, logs)
+        first = base_offset_of(logs[0])
+        end = check_swaps(storage, directory, others, logs) if forced is None else forced.end
         replaced = [n for n in others if not n.endswith(SWAP) and _in(n, first, end)]
+    aside: list[str] = []
+    if forced is not None and forced.aside is not None:
+        final = {name.removesuffix(SWAP) for name in logs} & {*others}
+        going = sorted({*stale, *replaced, *final})
+        aside = [name for name in going if name.removesuffix(SWAP).endswith(LOG)]
+        stale, replaced = ([n for n in names if n not in aside] for names in (stale, replaced))
+        others = {name: size for name, size in others.items() if name not in aside}
     kept = {name: size for name, size in others.items() if name not in {*replaced}}
     will_be = {name.removesuffix(SWAP): size for name, size in kept.items()}
-    if lost := lost_of(storage, directory, entries, will_be):
+    if forced is None and (lost := lost_of(storage, directory, entries, will_be)):
         raise lost_error(lost, directory)
     after = sorted(will_be)
     deleted = [name for name in after if name.endswith(DELETED)]
@@ -155,6 +194,8 @@ def _plan(storage: Storage, directory: str, entries: Sequence[Entry]) -> _Steps:
         swap_rest=[name for name in swaps if name not in logs],
         remains=(orphans(after, entries, ()), _stray_snapshots(after), deleted),
         staging=staging_entries(entries),
+        kept=aside,
+        aside="" if forced is None or forced.aside is None else forced.aside,
     )
 
 

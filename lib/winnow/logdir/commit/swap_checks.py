@@ -122,6 +122,41 @@ def check_swaps(
     return end
 
 
+def check_dropped(
+    storage: Storage, directory: str, sizes: Mapping[str, int], dropped: Sequence[str]
+) -> None:
+    """Raise CorruptLogError if a `.swap` log that goes has a batch which is in no other log.
+
+    `dropped`: the `.swap` logs beside a `.cleaned` file. `sizes`: of all regular files.
+    """
+    if not any(sizes[name] for name in dropped):
+        return
+    lowest, end = min(map(base_offset_of, dropped)), 0
+    last_offsets = set[int]()
+    for name in dropped:
+        for item in read_to_stop(storage, f"{directory}/{name}", size=sizes[name]):
+            if not isinstance(item, ReadStop):
+                last_offsets.update(item.rows["last_offset"].tolist())
+    end = max(last_offsets, default=-1) + 1
+    logs = {base_offset_of(n): n for n in sizes if n.endswith((LOG + DELETED, LOG + SWAP))}
+    logs |= {base_offset_of(n): n for n in sizes if n.endswith(LOG)}
+    others = sorted(base for base, name in logs.items() if name not in dropped)
+    begin = max((base for base in others if base <= lowest), default=0)
+    for base in others:
+        if begin <= base < end:
+            path = f"{directory}/{logs[base]}"
+            for item in read_to_stop(storage, path, size=sizes[logs[base]]):
+                if not isinstance(item, ReadStop):
+                    last_offsets.difference_update(item.rows["last_offset"].tolist())
+    if last_offsets:
+        raise _refused(
+            "a .swap log beside a .cleaned file has batches that are in no other log",
+            expected="all of them in the segments that it was made of",
+            found=f"none with the last offset {min(last_offsets)}",
+            where=f"{directory}/{dropped[0]}",
+        )
+
+
 def _outputs(
     storage: Storage, directory: str, logs: Sequence[str], sizes: Mapping[str, int]
 ) -> Iterator[_Part]:

@@ -14,10 +14,11 @@ from functools import partial
 from pyspark import SparkContext
 
 from winnow.cleaning.plan.settings import with_metadata
-from winnow.cleaning.request import new_run_id
+from winnow.clock import new_run_id
 from winnow.errors import FAILS_ONE_PARTITION, NO_SPACE, UsageError, failure_of
 from winnow.logdir.commit.lost import check_none_lost
-from winnow.logdir.commit.recovery import preview, recover
+from winnow.logdir.commit.quarantine import quarantine_path
+from winnow.logdir.commit.recovery import ForcedSwap, preview, recover
 from winnow.logdir.commit.roll_forward import put_right
 from winnow.logdir.commit.truncation import LogCut, RemovedSegment, truncate_log
 from winnow.logdir.copies import words_of
@@ -47,7 +48,7 @@ from winnow.start.broker import expected_starts, logs_to_load
 from winnow.start.files import finished_swap
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.loader import load_log
-from winnow.start.loss import Loss, loss_by_swap, loss_of
+from winnow.start.loss import SWAP_ASIDE, Loss, loss_by_swap, loss_of
 from winnow.start.values import BrokerStart, worst
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
@@ -60,10 +61,6 @@ _ROUND_BYTES = 32 << 30
 indexes, some thousandths of the log.
 """
 _LOSES = "this deletes records that are still on the disk, and is not done without --lose-records:"
-_SWAP_LOSES = (
-    "a start of the broker deletes records that are still on the disk, and `recover` does not. If "
-    "the logs beside the .swap files are whole, move the .swap files out of the directory:"
-)
 _WRITERS = 8
 """Threads that apply plans. They wait for the disk."""
 
@@ -185,7 +182,7 @@ def _recover_dir(
     apply = partial(_apply, storage, request=request, run_id=run_id)
     logs: list[RecoveredLog] = []
     for some in in_order(places, lambda log: log.bytes, _ROUND_BYTES):
-        ready = [_put_right(storage, log, request) for log in some]
+        ready = [_put_right(storage, log, request, run_id) for log in some]
         planned = map(_plan_one, ready) if sc is None else _plan_all(sc, ready)
         # Those that cut most come first: on a full disk they free space for the others.
         work = sorted(zip(ready, planned, strict=True), key=lambda one: -_shorter_bytes(one[1]))
@@ -193,7 +190,7 @@ def _recover_dir(
         first = side_by_side([partial(apply, *one) for one in work], at_once=at_once)
         for (log, _), outcome in zip(work, first, strict=True):
             if outcome.is_short_of_space:  # try once more
-                log_again = _put_right(storage, log, request)
+                log_again = _put_right(storage, log, request, run_id)
                 again = apply(log_again, _plan_one(log_again))
                 cuts, removed = (*outcome.cuts, *again.cuts), (*outcome.removed, *again.removed)
                 logs.append(replace(again, cuts=cuts, removed=removed))
@@ -238,7 +235,9 @@ def _plan_one(log: LogToLoad) -> _Planned:
         return failure_of(error)
 
 
-def _put_right(storage: Storage, log: LogToLoad, request: TruncateRequest) -> LogToLoad:
+def _put_right(
+    storage: Storage, log: LogToLoad, request: TruncateRequest, run_id: str
+) -> LogToLoad:
     """Finish or roll back what an interrupted cleaning left. Where that is impossible, the log gets
     an error.
     """
@@ -248,9 +247,12 @@ def _put_right(storage: Storage, log: LogToLoad, request: TruncateRequest) -> Lo
         swap = finished_swap(storage, log.directory)
         may_compact = log.config.may_compact
         loss = swap and loss_by_swap(storage, log.directory, swap, compacts=may_compact)
-        if loss:
-            return replace(log, error=f"{_SWAP_LOSES} {loss}")
-        if not request.truncate:
+        if loss and not request.lose_records:
+            return replace(log, error=f"{_LOSES} {loss}. {SWAP_ASIDE}")
+        if swap and loss and request.truncate:
+            aside = quarantine_path(log.directory, run_id) if request.keep_cut else None
+            recover(storage, log.directory, forced=ForcedSwap(swap.end, aside))
+        elif not request.truncate:
             preview(storage, log.directory)
         elif log.kind is DirectoryKind.CURRENT and log.name == str(log.topic_partition):
             put_right(storage, log.log_dir, log.topic_partition, finish=False)

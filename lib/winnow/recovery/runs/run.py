@@ -11,10 +11,14 @@ from contextlib import suppress
 from dataclasses import replace
 
 from winnow.arguments import checked, names
+from winnow.clock import new_run_id
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, UsageError, failure_of
+from winnow.logdir.commit.journal import Journal
 from winnow.logdir.commit.kept import kept_path, kept_run_ids, read_kept
 from winnow.logdir.commit.lost import check_none_lost
-from winnow.logdir.commit.recovery import preview
+from winnow.logdir.commit.quarantine import quarantine_path
+from winnow.logdir.commit.recovery import ForcedSwap, RecoveryReport, preview
+from winnow.logdir.commit.recovery import recover as recover_directory
 from winnow.logdir.commit.roll_forward import put_right
 from winnow.logdir.commit.undo import plan_undo, purge, undo
 from winnow.logdir.copies import words_of
@@ -25,6 +29,7 @@ from winnow.logdir.topic_globs import check_globs, is_wanted
 from winnow.recovery.runs.undone_log import check_undone_log
 from winnow.recovery.runs.values import Action, KeptFiles, PartitionRecovery, RecoverResult
 from winnow.start.assigned import Assigned
+from winnow.start.files import finished_swap
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
 from winnow.storage.places import Places
@@ -42,6 +47,7 @@ def recover(
     undo_run: str | None = None,
     purge_run: str | None = None,
     dry_run: bool = False,
+    lose_records: bool = False,
     storage: Storage | None = None,
     on_partition: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> RecoverResult:
@@ -56,6 +62,9 @@ def recover(
         purge_run: Id of a run whose kept files are deleted for good, or `"all"`. By default none
             is purged.
         dry_run: Change nothing, and report what would be done. By default it is done.
+        lose_records: Finish an interrupted swap as a broker that starts does, although records are
+            lost. The logs that go are kept in `.winnow-quarantine-RUN`. By default such a partition
+            is left alone.
         storage: The only way in which log directories are changed. By default that of their paths.
         on_partition: Is called before the first partition and after each one, with how many are
             done and how many there are. By default nothing is.
@@ -81,7 +90,7 @@ def recover(
             expected="the id of a run of `clean --keep-replaced`",
             hint="Is a variable empty?",
         )
-    storage = storage or Places()
+    storage, new_id = storage or Places(), new_run_id()
     with locked(log_dirs, to_change=not dry_run) as surveyed:
         unclean = tuple(
             log_dir.path
@@ -102,7 +111,8 @@ def recover(
         assigned = Assigned(storage, lambda: surveyed)
         on_partition(0, len(places))
         for log_dir, at in places:
-            partition = _Partition(storage, log_dir, at, dry_run=dry_run)
+            lose_in = new_id if lose_records and not dry_run else None
+            partition = _Partition(storage, log_dir, at, dry_run=dry_run, lose_in=lose_in)
             found = PartitionRecovery(topic=at.topic, partition=at.partition, log_dir=log_dir.path)
             try:
                 if (copies := log_dir.duplicates.get(at)) is not None:
@@ -149,9 +159,16 @@ class _Partition:
     """Recovers, undoes and purges one partition. Each step adds what it did to the result."""
 
     def __init__(
-        self, storage: Storage, log_dir: LogDir, at: TopicPartition, *, dry_run: bool
+        self,
+        storage: Storage,
+        log_dir: LogDir,
+        at: TopicPartition,
+        *,
+        dry_run: bool,
+        lose_in: str | None,
     ) -> None:
         self._storage, self._log_dir, self._at, self._dry_run = storage, log_dir, at, dry_run
+        self._lose_in = lose_in
         self._directory = f"{log_dir.path}/{at}"
 
     def kept(self) -> tuple[KeptFiles, ...]:
@@ -171,14 +188,25 @@ class _Partition:
         if self._dry_run:
             report, finished = preview(self._storage, self._directory), None
         else:
-            finish = log_dir.clean_shutdown and log_dir.error is None
-            done = put_right(self._storage, log_dir.path, self._at, finish=finish)
-            report, finished = done.recovery, done.finished
+            report, finished = self._put_right()
         if not report and finished is None:
             return found
         return replace(
             found, actions=(Action.RECOVERED,), removed=report.removed, renamed=report.renamed
         )
+
+    def _put_right(self) -> tuple[RecoveryReport, Journal | None]:
+        log_dir = self._log_dir
+        finish = log_dir.clean_shutdown and log_dir.error is None
+        try:
+            done = put_right(self._storage, log_dir.path, self._at, finish=finish)
+        except CorruptLogError:
+            swap = finished_swap(self._storage, self._directory)
+            if self._lose_in is None or swap is None:
+                raise
+            forced = ForcedSwap(swap.end, quarantine_path(self._directory, self._lose_in))
+            return recover_directory(self._storage, self._directory, forced=forced), None
+        return done.recovery, done.finished
 
     def undone(self, found: PartitionRecovery, run_id: str) -> PartitionRecovery:
         storage, log_dir, at = self._storage, self._log_dir, self._at
