@@ -7,7 +7,7 @@ lowest of them. The remaining `.swap` files are complete: they replace everythin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -165,9 +165,9 @@ def _plan(
     lowest_cleaned = min(map(base_offset_of, cleaned), default=MAX_LONG + 1)
     swaps = [name for name in names if name.endswith(SWAP)]
     stale = [name for name in swaps if base_offset_of(name) >= lowest_cleaned]
-    swaps = [name for name in swaps if name not in stale]
+    swaps = [name for name in swaps if base_offset_of(name) < lowest_cleaned]
     logs = [name for name in swaps if name.endswith(LOG + SWAP)]
-    others = {name: sizes[name] for name in names if name not in {*cleaned, *stale}}
+    others = _without(sizes, [*cleaned, *stale])
     replaced: list[str] = []
     if forced is None and not staging_entries(entries):  # a run of Winnow's has them elsewhere
         check_dropped(storage, directory, sizes, [n for n in stale if n.endswith(LOG + SWAP)])
@@ -180,9 +180,10 @@ def _plan(
         final = {name.removesuffix(SWAP) for name in logs} & {*others}
         going = sorted({*stale, *replaced, *final})
         aside = [name for name in going if name.removesuffix(SWAP).endswith(LOG)]
-        stale, replaced = ([n for n in names if n not in aside] for names in (stale, replaced))
-        others = {name: size for name, size in others.items() if name not in aside}
-    kept = {name: size for name, size in others.items() if name not in {*replaced}}
+        to_keep = {*aside}
+        stale, replaced = ([n for n in names if n not in to_keep] for names in (stale, replaced))
+        others = _without(others, aside)
+    kept = _without(others, replaced)
     will_be = {name.removesuffix(SWAP): size for name, size in kept.items()}
     if forced is None and (lost := lost_of(storage, directory, entries, will_be)):
         raise lost_error(lost, directory)
@@ -191,12 +192,18 @@ def _plan(
     return _Steps(
         swept=(stale, cleaned, replaced),
         swap_logs=logs,
-        swap_rest=[name for name in swaps if name not in logs],
+        swap_rest=[name for name in swaps if not name.endswith(LOG + SWAP)],
         remains=(orphans(after, entries, ()), _stray_snapshots(after), deleted),
         staging=staging_entries(entries),
         kept=aside,
         aside="" if forced is None or forced.aside is None else forced.aside,
     )
+
+
+def _without(sizes: Mapping[str, int], names: Sequence[str]) -> dict[str, int]:
+    """Return the sizes of the other files, by name, ascending."""
+    left_out = {*names}  # there may be as many as an interrupted cleaning of any broker left
+    return {name: sizes[name] for name in sorted(sizes) if name not in left_out}
 
 
 def _in(name: str, first: int, end: int) -> bool:

@@ -1,9 +1,12 @@
-"""A partition directory with many files that are nobody's: a commit lists it once, whatever the
-number of groups.
+"""A partition directory with many files that are nobody's, or that interrupted runs left: a commit
+lists it once, whatever the number of groups, and a recovery takes time for each file once.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ import pytest
 from tests.crash import logs
 from winnow.cleaning.commit.commit import commit_groups
 from winnow.errors import CorruptLogError
+from winnow.logdir.commit.recovery import preview, recover
 from winnow.logdir.commit.swap import StagedGroup, Swaps
 from winnow.logdir.names import LOG, segment_file
 from winnow.storage.contract import Entry
@@ -78,3 +82,54 @@ def test_groups_of_several_segments_follow_each_other(root: Path) -> None:
     assert log.bases == [0, 6, 12, *range(18, 30, 3)]
     assert [one.offset for one in log.records] == [0, 7, 12, 17, *range(18, 30)]
     assert logs.listing_of(root).problems == ()
+
+
+KINDS = {
+    "nobody's": "foreign-{}",
+    "of a swap that had not begun": "{:020d}.log.cleaned",
+    "of a swap that had": "{:020d}.index.swap",
+    "both": "{:020d}.timeindex.{}",
+    "deleted": "{:020d}.log.deleted",
+    "indexes": "{:020d}.index",
+    "snapshots": "{:020d}.snapshot",
+}
+"""Names of files that may be in a partition directory in any number."""
+FEW, MANY = 500, 4000
+
+
+def left_behind(directory: Path, kind: str, count: int) -> None:
+    for number in range(count):
+        marker = "swap" if number % 2 else "cleaned"
+        (directory / KINDS[kind].format(1000 + number, marker)).touch()
+
+
+def cost(work: Callable[[], object]) -> float:
+    """Return the CPU time of the work, in seconds: the lesser of two times."""
+    times = []
+    for _ in range(2):
+        begun = time.process_time()
+        work()
+        times.append(time.process_time() - begun)
+    return min(times)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_time_grows_with_the_number_of_files_and_not_faster(tmp_path: Path, kind: str) -> None:
+    costs = []
+    for count in (FEW, MANY):
+        root = logs.make_log(tmp_path / str(count), SEGMENTS, end=30, checkpoints={})
+        left_behind(root / "t-0", kind, count)
+        directory = f"{root}/t-0"
+        costs.append(cost(partial(preview, LocalStorage(), directory)))
+    assert costs[1] < costs[0] * 3 * MANY / FEW, "it looks at each file for each other one"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_recovery_removes_what_it_removes_of_few(tmp_path: Path, kind: str) -> None:
+    root = logs.make_log(tmp_path / "log", SEGMENTS, end=30, checkpoints={})
+    before = logs.read_log(root)
+    left_behind(root / "t-0", kind, 40)
+    recover(LocalStorage(), f"{root}/t-0")
+    after = [path.name for path in (root / "t-0").iterdir()]
+    assert not [name for name in after if name.endswith((".cleaned", ".swap", ".deleted"))]
+    assert logs.read_log(root).records == before.records
