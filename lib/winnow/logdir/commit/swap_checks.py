@@ -131,28 +131,37 @@ def check_dropped(
     """
     if not any(sizes[name] for name in dropped):
         return
-    lowest, end = min(map(base_offset_of, dropped)), 0
-    last_offsets = set[int]()
-    for name in dropped:
-        for item in read_to_stop(storage, f"{directory}/{name}", size=sizes[name]):
-            if not isinstance(item, ReadStop):
-                last_offsets.update(item.rows["last_offset"].tolist())
-    end = max(last_offsets, default=-1) + 1
+    lowest, going = min(map(base_offset_of, dropped)), {*dropped}
+    last_offsets = np.unique(
+        np.concatenate(
+            [
+                item.rows["last_offset"].copy()
+                for name in dropped
+                for item in read_to_stop(storage, f"{directory}/{name}", size=sizes[name])
+                if not isinstance(item, ReadStop)
+            ]
+            or [np.empty(0, np.int64)]
+        )
+    )
+    end = int(last_offsets[-1]) + 1 if len(last_offsets) else 0
+    missing = np.ones(len(last_offsets), np.bool_)
     logs = {base_offset_of(n): n for n in sizes if n.endswith((LOG + DELETED, LOG + SWAP))}
     logs |= {base_offset_of(n): n for n in sizes if n.endswith(LOG)}
-    others = sorted(base for base, name in logs.items() if name not in dropped)
+    others = sorted(base for base, name in logs.items() if name not in going)
     begin = max((base for base in others if base <= lowest), default=0)
     for base in others:
         if begin <= base < end:
             path = f"{directory}/{logs[base]}"
             for item in read_to_stop(storage, path, size=sizes[logs[base]]):
                 if not isinstance(item, ReadStop):
-                    last_offsets.difference_update(item.rows["last_offset"].tolist())
-    if last_offsets:
+                    offsets = item.rows["last_offset"]
+                    at = np.searchsorted(last_offsets, offsets[offsets < end])
+                    missing[at[last_offsets[at] == offsets[offsets < end]]] = False
+    if missing.any():
         raise _refused(
             "a .swap log beside a .cleaned file has batches that are in no other log",
             expected="all of them in the segments that it was made of",
-            found=f"none with the last offset {min(last_offsets)}",
+            found=f"none with the last offset {last_offsets[missing][0]}",
             where=f"{directory}/{dropped[0]}",
         )
 

@@ -89,6 +89,7 @@ KINDS = {
     "of a swap that had not begun": "{:020d}.log.cleaned",
     "of a swap that had": "{:020d}.index.swap",
     "both": "{:020d}.timeindex.{}",
+    "logs of both": "{:020d}.log.{}",
     "deleted": "{:020d}.log.deleted",
     "indexes": "{:020d}.index",
     "snapshots": "{:020d}.snapshot",
@@ -100,7 +101,8 @@ FEW, MANY = 500, 4000
 def left_behind(directory: Path, kind: str, count: int) -> None:
     for number in range(count):
         marker = "swap" if number % 2 else "cleaned"
-        (directory / KINDS[kind].format(1000 + number, marker)).touch()
+        path = directory / KINDS[kind].format(1000 + number, marker)
+        path.write_bytes(b"x" if kind.startswith("logs") else b"")
 
 
 def cost(work: Callable[[], object]) -> float:
