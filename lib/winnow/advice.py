@@ -12,6 +12,12 @@ REBUILT = (
 )
 """What follows where a segment has no `.index`. A missing `.txnindex` alone is not rebuilt."""
 REBUILD = f"Delete the .index of the segment: {REBUILT}"
+KEEP_INDEX = (
+    "The log has lost its end, or the index belongs to another log. Keep the index: it shows the "
+    "loss, and a broker that rebuilds it removes that. First compare the partition with another "
+    "replica, or with a backup."
+)
+"""What to do about an index that points beyond the end of its log."""
 COPY = "If another replica has it, copy the partition from there."
 """Where nothing is known of the partition's replicas."""
 _KEEP = "keep its directory"

@@ -133,7 +133,10 @@ def _not_a_file(name: str, *, is_link: bool) -> CorruptLogError:
         expected="a file",
         found="a symbolic link" if is_link else "something else",
         where=name,
-        hint="No broker makes it. Find out who did, and remove it.",
+        hint="A broker follows the link and uses the file. Put the file itself in the place of the "
+        "link."
+        if is_link
+        else "No broker makes it. Find out who did, and move it elsewhere.",
     )
 
 

@@ -20,6 +20,7 @@ from winnow.logdir.names import (
     LEADER_EPOCHS,
     LOG,
     PARTITION_METADATA,
+    TIMEINDEX,
     DirectoryKind,
     base_offset_of,
     segment_file,
@@ -27,12 +28,12 @@ from winnow.logdir.names import (
 from winnow.logdir.unflushed import unflushed_from
 from winnow.policy.config import TopicConfig
 from winnow.policy.sources import Unknown
-from winnow.start.files import FinishedSwap, finished_swap
+from winnow.start.files import FinishedSwap, PartitionFiles, finished_swap
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.loader import load_log
 from winnow.start.loss import Loss, loss_by_swap, loss_in, loss_of
 from winnow.start.rights import why_not_loaded
-from winnow.start.segments import ends_too_high
+from winnow.start.segments import ends_too_high, lost_end
 from winnow.start.small_files import Problem, checkpoint_problem, topic_id_or_problem
 from winnow.start.values import Fate, KnownTopics, LogStart
 from winnow.state import PartitionState
@@ -40,6 +41,7 @@ from winnow.storage.contract import Storage, read_if_there
 from winnow.words import counted
 
 FINISHES_SWAP = "the start finishes an interrupted swap"
+_FOLLOWERS_CUT = ". Followers of such a leader cut their logs, too"
 _EPOCH_WORDS = 2
 
 
@@ -102,7 +104,31 @@ def _start(
         words = f"{LEADER_EPOCHS} can't be read: {malformed}"
         return replace(start, fate=Fate.OFFLINE, reason=words)
     outcome = _outcome_with_swap(storage, log, config)
-    return _with_identity(storage, question, _with_outcome(storage, question, outcome, start))
+    start = _with_outcome(storage, question, outcome, start)
+    if start.fate.is_harmless and not start.already_lost:
+        start = replace(start, already_lost=_lost_end(storage, log))
+    return _with_identity(storage, question, start)
+
+
+def _lost_end(storage: Storage, log: LogToLoad) -> str:
+    """Return which segment has lost its end by its indexes, or "". A start does not read them, and
+    rebuilds those above the recovery point after an unclean shutdown.
+    """
+    files = PartitionFiles(storage, log.directory)
+    bases = sorted(base_offset_of(name) for name in files.sizes if name.endswith(LOG))
+    unread = bases if log.clean_shutdown else bases[: unflushed_from(bases, log.recovery_point)]
+    for base in unread:
+        name = segment_file(base, LOG)
+        index = files.read_if_there(segment_file(base, INDEX))
+        timeindex = files.read_if_there(segment_file(base, TIMEINDEX))
+        with suppress(CorruptLogError):  # a batch that can't be read: `verify` names it
+            lost = lost_end(files.path(name), files.sizes[name], base, index, timeindex)
+            if lost is not None:
+                return (
+                    f"an index of {name} names offset {lost}, beyond the end of that log: records "
+                    "up to that offset are lost, or the index belongs to another log"
+                )
+    return ""
 
 
 def _outcome_with_swap(storage: Storage, log: LogToLoad, config: TopicConfig) -> _Outcome:
@@ -276,10 +302,11 @@ def _with_outcome(
     if missing := lost_segments(storage, log.directory, storage.list_dir(log.directory)):
         words = (
             f"{missing_logs(missing)}, so offsets {offsets_of(missing)} are lost; the start "
-            "deletes the indexes that show it"
+            f"deletes the indexes that show it{_FOLLOWERS_CUT}"
         )
         return replace(start, already_lost=words)
     if log.clean_shutdown and end < log.high_watermark:
         words = f"it ends at offset {end}, below its high watermark {log.high_watermark}"
+        words += _FOLLOWERS_CUT
         return replace(start, already_lost=words)
     return start

@@ -10,7 +10,7 @@ import numpy as np
 from winnow.advice import COPY
 from winnow.errors import CorruptLogError, UnpredictedLoadError
 from winnow.logdir.batches import HeaderWalk, Piece, records_of
-from winnow.logdir.indexes.index import OFFSET_ENTRY_ON_DISK, look_up
+from winnow.logdir.indexes.index import OFFSET_ENTRY_ON_DISK, TIME_ENTRY_ON_DISK, look_up
 from winnow.logdir.names import MAX_LONG
 from winnow.logdir.unflushed import valid_batches
 from winnow.policy.producers import Marker
@@ -155,6 +155,23 @@ def read_next_offset(path: str, size: int, base_offset: int, index: bytes) -> in
         found = found or bool((rows["last_offset"] >= target).any())
         end = int(rows["last_offset"][-1]) + 1
     return end if found else base_offset
+
+
+def lost_end(path: str, size: int, base_offset: int, index: bytes, timeindex: bytes) -> int | None:
+    """Return the highest offset that the indexes of a segment name, if the log ends before it. None
+    if no index shows that the log has lost its end.
+    """
+    offsets = np.frombuffer(index[: len(index) - len(index) % 8], OFFSET_ENTRY_ON_DISK)
+    times = np.frombuffer(timeindex[: len(timeindex) - len(timeindex) % 12], TIME_ENTRY_ON_DISK)
+    named = [int(entries["relative_offset"][-1]) for entries in (offsets, times) if len(entries)]
+    highest = base_offset + max(named, default=0)
+    start = int(offsets["position"][-1]) if len(offsets) else 0
+    if start < size:
+        end = base_offset
+        for _, rows in _walk(path, size, max(0, start)):
+            end = int(rows["last_offset"][-1]) + 1
+        return highest if highest > max(end - 1, base_offset) else None
+    return highest if start else None
 
 
 def ends_too_high(path: str, size: int) -> int | None:

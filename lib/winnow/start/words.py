@@ -48,7 +48,7 @@ def verdict(start: BrokerStart) -> str:
     if start.fate is Fate.UNKNOWN:
         words.append("it can't be predicted whether all partitions are served")
     if any(log.already_lost for one in start.log_dirs for log in one.logs):
-        words.append("serves logs that have lost their end")
+        words.append("serves logs that have lost records")
     return f"{who} starts" + (f" and {', '.join(words)}" if words else " at once")
 
 
@@ -69,7 +69,7 @@ def start_lines(start: BrokerStart) -> Iterator[str]:
                 yield f"{_OF_LOGS[fate]} {_names(same)}: {reason}"
     for log in logs:
         if log.already_lost:
-            yield f"{log.name}: {log.already_lost}. Followers of such a leader cut their logs, too"
+            yield f"{log.name}: {log.already_lost}"
 
 
 def _names(logs: Sequence[LogStart]) -> str:

@@ -132,7 +132,8 @@ def not_a_file(path: str, status: os.stat_result) -> CorruptLogError:
         expected="a regular file",
         found=kind_of(status),
         where=path,
-        hint="Kafka puts only files and directories there. Find out who made it, and remove it.",
+        hint="Kafka puts only files and directories there. Find out who made it, and move it "
+        "elsewhere.",
     )
 
 

@@ -15,6 +15,8 @@ import pytest
 from tests.disks import disk_or_skip, fill
 from tests.fixtures.data import copy_log_dir, copy_tree
 from tests.unit.logdir.metadata_logs import remove_other_topics
+from winnow.errors import CorruptLogError
+from winnow.logdir.indexes.index import decode_offset_index
 from winnow.logdir.survey import survey_log_dirs
 from winnow.policy.server_properties import parse_server_properties
 from winnow.policy.sources import Settings
@@ -109,6 +111,22 @@ def test_damaged_metadata_log_ends_before_the_damage_and_forgets_later_topics(
     start = start_of(log_dir)
     assert start.fate is Fate.LOSES
     assert "Changes of topics in it are lost" in start.reasons[0]
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_index_beyond_the_end_of_a_log_shows_its_loss_and_is_kept(log_dir: Path, kept: int) -> None:
+    log = min((log_dir / "d-time-0").glob("*.log"))
+    data = log.read_bytes()
+    log.write_bytes(data[: kept * (12 + int.from_bytes(data[8:12]))])
+    start = start_of(log_dir)
+    found = log_of(start, "d-time-0")
+    assert (found.fate, start.is_safe) == (Fate.LOADS, False)
+    assert f"index of {log.name} names offset" in found.already_lost
+    with pytest.raises(CorruptLogError, match="Keep the index: it shows the loss") as caught:
+        decode_offset_index(
+            log.with_suffix(".index").read_bytes(), "", base_offset=0, log_bytes=log.stat().st_size
+        )
+    assert "Delete the .index" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("last", "fate"), [(2**63 - 1, Fate.LOSES), (2**63 - 2, Fate.LOADS)])

@@ -38,7 +38,8 @@ def leftover_names(storage: Storage, directory: str, entries: Sequence[Entry]) -
                 expected="a file",
                 found="a symbolic link",
                 where=entry.name,
-                hint="No broker makes links there. Find out who made it, and remove it.",
+                hint="No broker makes links there, but it follows them: the file may have "
+                "records. Put the file itself in the place of the link.",
             )
     names = [entry.name for entry in entries if entry.is_file]
     unfinished = [name for name in names if name.endswith((CLEANED, SWAP))]

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from winnow.advice import REBUILD
+from winnow.advice import KEEP_INDEX, REBUILD
 from winnow.compiled import njit
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import BATCH, MAX_OFFSET_SPAN, NO_TIMESTAMP
@@ -42,7 +42,8 @@ def decode_offset_index(
     entries = _entries(data, OFFSET_ENTRY_ON_DISK, OFFSET_ENTRY, path, base_offset)
     positions = entries["position"]
     check_each(positions > 0, entries, path, "a position above 0")
-    check_each(positions < log_bytes, entries, path, f"a position below {log_bytes}")
+    expected = f"a position below {log_bytes}"
+    check_each(positions < log_bytes, entries, path, expected, hint=KEEP_INDEX)
     _check_bounds(entries, path, base_offset, end_offset)
     check_each(_ascends(entries["offset"]), entries, path, "an ascending offset")
     check_each(_ascends(positions), entries, path, "an ascending position")
@@ -126,7 +127,9 @@ def _check_bounds(entries: Array, path: str, base_offset: int, end_offset: int |
         check_each(offsets < end_offset, entries, path, f"an offset below {end_offset}")
 
 
-def check_each(fine: Array, entries: Array, path: str, expected: str) -> None:
+def check_each(
+    fine: Array, entries: Array, path: str, expected: str, *, hint: str = _NO_ENTRY_FITS
+) -> None:
     """Raise CorruptLogError for the first entry that is not fine."""
     if not fine.all():
         row = int(np.argmin(fine))
@@ -137,7 +140,7 @@ def check_each(fine: Array, entries: Array, path: str, expected: str) -> None:
             expected=expected,
             found=found,
             where=f"{path} at byte {at}",
-            hint=_NO_ENTRY_FITS,
+            hint=hint,
             position=at,
         )
 

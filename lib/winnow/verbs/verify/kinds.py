@@ -15,8 +15,9 @@ from winnow.advice import (
 )
 
 _INTACT = (
-    "The records of the log are intact. But an entry beyond the end of the log may be of records "
-    "that the log has lost: then compare the partition with another replica first."
+    "The records of the log are intact, unless an entry is beyond the end of the log: it may be of "
+    "records that the log has lost. Then keep the index, which shows that, and compare the "
+    "partition with another replica. Otherwise: d"
 )
 
 
@@ -147,7 +148,7 @@ class Kind(StrEnum):
         "entries that do not ascend or do not name a batch, a torn end, zeros at the end",
         "the entry",
         "A broker trusts this index and does not check it after a clean shutdown: reads begin "
-        f"at wrong places. {_INTACT} {REBUILD}",
+        f"at wrong places. {_INTACT}{REBUILD[1:]}",
     )
     TIME_INDEX = _row(
         "time-index",
@@ -155,7 +156,7 @@ class Kind(StrEnum):
         "last entry that is not the largest of all",
         "the entry",
         "A broker trusts this index: retention by time deletes the segment too early or too "
-        f"late, and lookups by timestamp find wrong offsets. {_INTACT} {REBUILD}",
+        f"late, and lookups by timestamp find wrong offsets. {_INTACT}{REBUILD[1:]}",
     )
     TXN_INDEX = _row(
         "transaction-index",
