@@ -4,7 +4,9 @@ cleanly, and the topic id of a partition (S1.2, S1.3, S1.4).
 
 from __future__ import annotations
 
+import base64
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import javaproperties
@@ -12,18 +14,24 @@ import javaproperties
 from winnow.errors import CorruptLogError, UsageError
 from winnow.logdir.names import (
     CLEAN_SHUTDOWN,
-    JAVA_INT,
+    MAX_INT,
     META_PROPERTIES,
     PARTITION_METADATA,
     UNFINISHED,
+    java_number,
 )
 from winnow.logdir.nearby import what_is_at
 from winnow.storage.contract import Storage, entry_if_there, read_if_there
 from winnow.storage.urls import is_remote
+from winnow.wire.metadata_records import UUID_SIZE, uuid_text
 
 _CONTENT = re.compile(r"version:\s*(?P<version>[0-9]+)\s*\n\s*topic_id:\s*(?P<id>\S+)\s*")
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 _MAX_BYTES = 4096
+_JAVA_SPACES = "".join(map(chr, range(33)))
+"""What Java's `trim` removes."""
+_MAX_UUID_CHARACTERS = 24
+_MOST_SHOWN = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,15 +67,14 @@ def read_meta(storage: Storage, log_dir: str) -> MetaProperties:
         found, hint = ("none", None) if is_remote(log_dir) else what_is_at(storage, log_dir)
         raise no_log_dir(log_dir, unfinished=False, found=found, hint=hint)
     try:
-        # Kafka reads it with Properties.load(InputStream), which is Latin-1 by definition.
-        properties = javaproperties.loads(data.decode("latin-1"))
-        version = _integer(properties.get("version", "0"))
-        node_id = properties.get("broker.id" if version == 0 else "node.id")
+        properties = parse_meta(data)
+        version = meta_version(properties)
+        directory_id = properties.get("directory.id")
         meta = MetaProperties(
             version=version,
-            node_id=None if node_id is None else _integer(node_id),
+            node_id=meta_node_id(properties, version),
             cluster_id=properties.get("cluster.id"),
-            directory_id=properties.get("directory.id"),
+            directory_id=directory_id and (canonical_uuid(directory_id) or directory_id),
         )
     except ValueError as error:  # also javaproperties' own errors
         raise _senseless(str(error), path) from None
@@ -76,6 +83,38 @@ def read_meta(storage: Storage, log_dir: str) -> MetaProperties:
     if version > 0 and (meta.node_id is None or meta.cluster_id is None):
         raise _senseless(f"node.id {meta.node_id} and cluster.id {meta.cluster_id}", path)
     return meta
+
+
+def parse_meta(data: bytes) -> dict[str, str]:
+    """Return the values of a `meta.properties`, with the spaces at their ends, which Kafka keeps.
+    ValueError for a file that is none. Kafka reads Latin-1, by definition of Properties.load.
+    """
+    return dict(javaproperties.loads(data.decode("latin-1")))
+
+
+def meta_version(properties: Mapping[str, str]) -> int:
+    """Return the version, 0 if there is none. From 3.7 on, spaces around it are no error."""
+    return _integer("version", properties.get("version", "0").strip(_JAVA_SPACES))
+
+
+def meta_node_id(properties: Mapping[str, str], version: int) -> int | None:
+    """Return the id of the node. ValueError for what a broker does not take for a number."""
+    key = "broker.id" if version == 0 else "node.id"
+    return _integer(key, properties[key]) if key in properties else None
+
+
+def canonical_uuid(text: str) -> str | None:
+    """Return an id as Kafka writes it: Java's decoder takes it with `==` at its end, too. None for
+    what is no id.
+    """
+    if len(text) > _MAX_UUID_CHARACTERS or not text.isascii():
+        return None
+    bare = text.removesuffix("==")
+    try:
+        decoded = base64.b64decode(bare + "=" * (-len(bare) % 4), altchars=b"-_", validate=True)
+    except ValueError:
+        return None
+    return uuid_text(decoded) if len(decoded) == UUID_SIZE else None
 
 
 def no_log_dir(
@@ -104,10 +143,12 @@ def _senseless(found: str, path: str) -> UsageError:
     )
 
 
-def _integer(text: str) -> int:
-    if not JAVA_INT.fullmatch(text.strip()):
-        raise ValueError(f"{len(text)} characters instead of a whole number")
-    return int(text)
+def _integer(key: str, text: str) -> int:
+    number = java_number(text, MAX_INT)
+    if number is not None:
+        return number
+    why = "a space at its end" if text != text.rstrip() else "no whole number"
+    raise ValueError(f"{key} {text[:_MOST_SHOWN]!r} ({why}: a broker can't read it)")
 
 
 def was_shut_down_cleanly(storage: Storage, log_dir: str) -> bool:

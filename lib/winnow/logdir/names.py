@@ -68,10 +68,15 @@ KEEPING_SUFFIX = "-keep"
 METADATA_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 """Name of a KRaft snapshot: its end offset and epoch. Its own batches start at 0."""
 
+_SNAPSHOT_ENDINGS = (".checkpoint", ".checkpoint.part", ".checkpoint.deleted")
+_EPOCH_AT, _EPOCH_END = 21, 31
+
 MAX_INT = 2**31 - 1
 MAX_LONG = 2**63 - 1
 _MARKED_DIRECTORY = re.compile(r"(\S+)-(\S+)\.(\S+)-(delete|future|stray)", re.DOTALL)
 JAVA_INT = re.compile(r"[+-]?[0-9]+")
+_JAVA_DIGITS = re.compile(r"[+-]?\d+")
+_OFFSET_DIGITS = 20
 _BASE_OFFSET = re.compile(r"[0-9]{20}")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -144,6 +149,45 @@ def _not_a_partition(name: str, expected: str) -> UsageError:
         hint="A broker would refuse to start on this log directory; move the sub-directory "
         "elsewhere.",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotName:
+    """What a node reads from the name of a snapshot, or of what it takes for one."""
+
+    offset: int
+    epoch: int
+    is_whole: bool
+    """False: the node removes it when it starts. It was not finished, or is deleted."""
+
+    @property
+    def file(self) -> str:
+        """The name under which the node opens it."""
+        return f"{self.offset:020d}-{self.epoch:010d}.checkpoint"
+
+
+def parse_snapshot_name(name: str) -> SnapshotName | None:
+    """Parse the name of an entry in the directory of the metadata log as a node does
+    (`Snapshots.parse`). None: the node does not look at it.
+
+    Raises ValueError for a name at which the node ends: it takes the characters where an offset
+    and an epoch should be, and does not look at the others.
+    """
+    if not name.endswith(_SNAPSHOT_ENDINGS):
+        return None
+    # A character beyond 16 bits has the place of two in Java.
+    text = "".join(one if one <= "\uffff" else "\ud800\udc00" for one in name)
+    offset = java_number(text[:_OFFSET_DIGITS], MAX_LONG)
+    epoch = java_number(text[_EPOCH_AT:_EPOCH_END], MAX_INT)
+    if len(text) < _EPOCH_END or offset is None or epoch is None:
+        raise ValueError(name)
+    return SnapshotName(offset, epoch, is_whole=name.endswith(_SNAPSHOT_ENDINGS[0]))
+
+
+def java_number(text: str, limit: int) -> int | None:
+    """Return what Java's `parseLong` or `parseInt` does, None where it throws: also at spaces."""
+    number = int(text) if _JAVA_DIGITS.fullmatch(text) else None
+    return number if number is not None and -limit - 1 <= number <= limit else None
 
 
 def segment_file(base_offset: int, suffix: str) -> str:

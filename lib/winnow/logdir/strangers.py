@@ -91,10 +91,16 @@ def of_another_cluster(path: str, meta: MetaProperties, cluster: str) -> UsageEr
     return UsageError(
         "a log directory of another cluster than the others",
         expected=f"cluster.id {cluster}",
-        found=str(meta.cluster_id),
+        found=cluster_words(meta.cluster_id),
         where=f"{path}/{META_PROPERTIES}",
         hint="It is left alone. Give the directories of one cluster.",
     )
+
+
+def cluster_words(cluster_id: str | None) -> str:
+    """Return a cluster.id so that a space at its end is seen."""
+    text = cluster_id or "none"
+    return text if text == text.rstrip() else f"{text!r}, with a space at its end"
 
 
 def without_owner(path: str) -> UsageError:

@@ -12,7 +12,6 @@ from itertools import chain
 
 from pyspark import SparkContext
 
-from winnow.advice import Copies
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, LinkError, UsageError, failure_of
 from winnow.logdir.names import (
     LOG,
@@ -23,12 +22,13 @@ from winnow.logdir.names import (
     parse_partition_dir,
 )
 from winnow.logdir.survey import LogDir, survey_as
+from winnow.policy.server_properties import ZOOKEEPER
 from winnow.policy.sources import Settings
 from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress, Silence
 from winnow.runtime.spread import spread
 from winnow.start.beside import behind_links, links_in, metadata_place_problems, unseen
-from winnow.start.copies import copies_of
+from winnow.start.copies import copies_known
 from winnow.start.homes import doubled_in, without_directory, without_leader
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.log import LogQuestion, start_of_log
@@ -36,11 +36,16 @@ from winnow.start.metadata_choice import metadata_home
 from winnow.start.metadata_log import start_of_metadata_log
 from winnow.start.moves import moves_in, set_moved
 from winnow.start.named import Named, named_places, with_kraft
-from winnow.start.node_files import MetaProblem, meta_problems, zookeeper_problem
+from winnow.start.node_files import (
+    MetaProblem,
+    meta_problems,
+    zookeeper_meta_problems,
+    zookeeper_problem,
+)
 from winnow.start.rights import why_not_used
 from winnow.start.small_files import checkpoint_problem
 from winnow.start.values import BrokerStart, Fate, KnownTopics, LogDirStart, LogStart, worst
-from winnow.state import PartitionState, TopicPartition
+from winnow.state import PartitionState
 from winnow.storage.contract import Storage, Volume, read_if_there
 from winnow.storage.links import words_of_link
 from winnow.storage.places import Places
@@ -103,6 +108,7 @@ def _expected_start(
     named = named_places(storage, settings, node_id, given)
     kraft = with_kraft(log_dirs, server)
     home, problem = metadata_home(storage, log_dirs, settings, named, kraft=kraft)
+    kraft = kraft or home is not None
     refused, log_dirs = _refused(storage, log_dirs, home, settings, named, kraft=kraft)
     reasons = [one.words for one in refused if one.fate is Fate.STOPS]
     reasons += [*named.problems, *([] if problem is None else [problem])]
@@ -137,7 +143,7 @@ def _expected_start(
             log,
             topics,
             node_id,
-            _copies_of(log.topic_partition, settings, log_dirs, node_id),
+            copies_known(log.topic_partition, settings, log_dirs, node_id),
             known.get(log.directory),
         )
         for log in logs
@@ -199,14 +205,6 @@ def _expected_start(
             *behind_links(logs, starts),
         ),
     )
-
-
-def _copies_of(
-    key: TopicPartition, settings: Settings, log_dirs: Sequence[LogDir], node_id: int | None
-) -> Copies:
-    if settings.metadata is None or not any(log_dir.meta.version > 0 for log_dir in log_dirs):
-        return Copies.UNKNOWN
-    return copies_of(settings.metadata.topics.get(key.topic), key.partition, node_id)
 
 
 def logs_to_load(
@@ -302,7 +300,11 @@ def _refused(
         given = [log_dir.path for log_dir in log_dirs]
         paths = [*given, *named.not_given(given)]
         return [*meta_problems(storage, paths, home=home)], log_dirs
-    refused, taken = list[MetaProblem](), list[LogDir]()
+    read = [one.path for one in log_dirs if not one.in_doubt]
+    server = settings.server_of(log_dirs[0].meta.node_id)
+    told = server is not None and server.keeps_topics_in == ZOOKEEPER
+    refused = [*zookeeper_meta_problems(storage, read, settings.kafka, told=told)]
+    taken = list[LogDir]()
     for one in log_dirs:
         problem = None
         if one.in_doubt:

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from winnow.advice import Copies
-from winnow.state import TopicIdentity
+from winnow.logdir.survey import LogDir
+from winnow.policy.sources import Settings
+from winnow.state import TopicIdentity, TopicPartition
+
+
+def copies_known(
+    key: TopicPartition, settings: Settings, log_dirs: Sequence[LogDir], node_id: int | None
+) -> Copies:
+    """`settings`: with the metadata log that counts."""
+    if settings.metadata is None or not any(log_dir.meta.version > 0 for log_dir in log_dirs):
+        return Copies.UNKNOWN
+    return copies_of(settings.metadata.topics.get(key.topic), key.partition, node_id)
 
 
 def copies_of(topic: TopicIdentity | None, partition: int, node_id: int | None) -> Copies:

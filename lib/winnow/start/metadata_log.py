@@ -7,10 +7,8 @@ partition whose topic is not among them.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from winnow.errors import (
     FAILS_ONE_PARTITION,
@@ -24,8 +22,8 @@ from winnow.logdir.metadata_log import list_snapshots, read_snapshot
 from winnow.logdir.names import (
     METADATA_TOPIC,
     PARTITION_METADATA,
-    QUORUM_STATE,
     DirectoryKind,
+    parse_snapshot_name,
 )
 from winnow.policy.known_version import highest_level
 from winnow.policy.server_properties import ServerProperties
@@ -35,8 +33,15 @@ from winnow.start.beside import check_metadata_log
 from winnow.start.loaded import LogToLoad
 from winnow.start.log import LogQuestion, start_of_log
 from winnow.start.metadata_fit import MetadataFit
-from winnow.start.node_files import bootstrap_problem, quorum_state_problem
-from winnow.start.small_files import topic_id_or_problem
+from winnow.start.node_files import (
+    bootstrap_problem,
+    is_only_voter,
+    quorum_of,
+    quorum_state_problem,
+    quorum_version,
+    voters_of,
+)
+from winnow.start.small_files import Problem, topic_id_or_problem
 from winnow.start.values import Fate, KnownTopics, LogStart
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage, read_if_there
@@ -75,7 +80,7 @@ def start_of_metadata_log(
     if not storage.exists(directory):
         return without(f"{log_dir} has no {METADATA_DIR}")
     loaded = start_of_log(storage, _question(log_dir, now))
-    known, problem = _UNKNOWN_TOPICS, None
+    known = _UNKNOWN_TOPICS
     fit = MetadataFit(highest_level(kafka))
     try:
         check_metadata_log(storage, log_dir)
@@ -87,9 +92,9 @@ def start_of_metadata_log(
     except CorruptLogError as error:
         if loaded.log_end_offset == 0:
             return without(f"{METADATA_DIR} is empty")
-        problem = str(error)
+        problem = Problem(Fate.STOPS, str(error))
     if problem is not None:
-        return MetadataStart(directory, Fate.STOPS, problem, _UNKNOWN_TOPICS)
+        return MetadataStart(directory, problem.fate, problem.words, _UNKNOWN_TOPICS)
     if fit.problem is not None:
         return _that_does_not_fit(storage, directory, node_id, f"{METADATA_DIR}: {fit.problem}")
     loses = loaded.fate is Fate.LOSES and alone is not False
@@ -97,7 +102,14 @@ def start_of_metadata_log(
     return MetadataStart(directory, Fate.LOSES if loses else Fate.LOADS, reason, known)
 
 
-def _why_not_loaded(storage: Storage, directory: str, loaded: LogStart) -> str | None:
+def _why_not_loaded(storage: Storage, directory: str, loaded: LogStart) -> Problem | None:
+    words = _why_node_ends(storage, directory, loaded)
+    if words is not None:
+        return Problem(Fate.STOPS, words)
+    return _newest_in_the_way(storage, directory, loaded)
+
+
+def _why_node_ends(storage: Storage, directory: str, loaded: LogStart) -> str | None:
     if not (loaded.fate.is_harmless or loaded.fate is Fate.LOSES):
         return f"{METADATA_DIR}: {loaded.reason}"
     data = read_if_there(storage, f"{directory}/{PARTITION_METADATA}")
@@ -109,6 +121,7 @@ def _why_not_loaded(storage: Storage, directory: str, loaded: LogStart) -> str |
     return (
         quorum_state_problem(storage, directory)
         or bootstrap_problem(storage, directory.rpartition("/")[0])
+        or _name_in_the_way(storage, directory, loaded.log_start_offset or 0)
         or _snapshot_problem(storage, directory, loaded)
     )
 
@@ -191,6 +204,63 @@ def _snapshot_problem(storage: Storage, directory: str, loaded: LogStart) -> str
     return None
 
 
+def _name_in_the_way(storage: Storage, directory: str, start: int) -> str | None:
+    """Return why a node ends when it looks for snapshots (`KafkaRaftLog.recoverSnapshots`), or
+    None. It looks at files and directories alike, and removes those that are not whole or end below
+    `start`, the log start offset.
+    """
+    for entry in storage.list_dir(directory):
+        try:
+            found = parse_snapshot_name(entry.name)
+        except ValueError:
+            return f"{METADATA_DIR}: {_no_snapshot(entry.name)}"
+        if found is None or not entry.is_dir or (found.is_whole and found.offset >= start):
+            continue
+        if storage.list_dir(f"{directory}/{entry.name}"):
+            return (
+                f"{METADATA_DIR}: {entry.name} is a directory that is not empty, in place of a "
+                "snapshot that the node removes. It ends there. Move the directory elsewhere"
+            )
+    return None
+
+
+def _newest_in_the_way(storage: Storage, directory: str, loaded: LogStart) -> Problem | None:
+    """Return why a node can't load what it takes for its newest snapshot, or None. That is the name
+    with the highest epoch, then the highest offset.
+    """
+    entries = {entry.name: entry for entry in storage.list_dir(directory)}
+    read = ((name, parse_snapshot_name(name)) for name in entries)
+    start, end = loaded.log_start_offset or 0, loaded.log_end_offset or 0
+    whole = {name: at for name, at in read if at and at.is_whole and at.offset >= start}
+    if not whole:
+        return None
+    name, newest = max(whole.items(), key=lambda item: (item[1].epoch, item[1].offset))
+    there = entries.get(newest.file)
+    fate, why = Fate.UNKNOWN, ""
+    if there is None:
+        fate = Fate.STOPS if newest.offset > end else Fate.UNKNOWN
+        why = f"and there is no {newest.file}"
+    elif there.is_dir:
+        fate, why = Fate.STOPS, "and it is a directory"
+    elif newest.offset < max(one.offset for one in whole.values()):
+        why = "for its epoch, although another snapshot has later records, which may be lost"
+    if not why:
+        return None
+    words = f"{METADATA_DIR}: the node takes {name} for its newest snapshot, {why}"
+    first = (
+        ". It deletes the log before it ends" if fate is Fate.STOPS and newest.offset > end else ""
+    )
+    return Problem(fate, f"{words}{first}. Move {name} elsewhere")
+
+
+def _no_snapshot(name: str) -> str:
+    return (
+        f"a node ends at the name {name}. It reads the offset and the epoch of each name that ends "
+        "in .checkpoint, .checkpoint.part or .checkpoint.deleted: expected 20 digits, a dash, and "
+        "10 digits before the ending. Move the file elsewhere"
+    )
+
+
 def _is_alone(
     storage: Storage, directory: str, node_id: int | None, server: ServerProperties | None
 ) -> bool | None:
@@ -205,35 +275,7 @@ def _is_alone(
 
 def _can_change(storage: Storage, directory: str, server: ServerProperties | None) -> bool:
     """Whether the quorum is dynamic: the metadata log itself has its voters (kraft.version 1)."""
-    state = _quorum_state(storage, directory)
+    state = quorum_of(storage, directory)
     if state is not None:
-        return state.get("data_version") == 1
+        return quorum_version(state) == 1
     return server is not None and server.voters is None
-
-
-def is_only_voter(storage: Storage, directory: str, node_id: int | None) -> bool | None:
-    """Return whether this node is the only voter of its quorum, by the `quorum-state` of its
-    metadata log. None: that file does not say.
-    """
-    voters = voters_of(storage, directory)
-    return voters == {node_id} if voters and node_id is not None else None
-
-
-def voters_of(storage: Storage, directory: str) -> frozenset[int] | None:
-    """Return the voters in `quorum-state`. None: it does not say (a quorum that can change,
-    KIP-853).
-    """
-    state = _quorum_state(storage, directory) or {}
-    try:
-        return frozenset(int(voter["voterId"]) for voter in state["currentVoters"])
-    except (ValueError, KeyError, TypeError):
-        return None
-
-
-def _quorum_state(storage: Storage, directory: str) -> dict[str, Any] | None:
-    try:
-        data = read_if_there(storage, f"{directory}/{QUORUM_STATE}")
-        state = None if data is None else json.loads(data)
-    except FAILS_ONE_PARTITION:  # whatever is in the file
-        return None
-    return state if isinstance(state, dict) else None

@@ -54,12 +54,13 @@ def named_places(
     log_dirs = [place for name in server.log_dirs if (place := names[name]) is not None]
     if settings.allow_other_broker and not {*given} <= {*log_dirs}:
         return Named()
+    empty, unsure = _empty(server, settings.kafka)
     return Named(
         file=server.file,
         log_dirs=tuple(dict.fromkeys(log_dirs)),
         metadata=names.get(server.metadata_place or ""),
-        problems=(*_twice(server, names), *_repeated(server, settings.kafka)),
-        unclear=tuple(_unclear(server, names)),
+        problems=(*_twice(server, names), *_repeated(server, settings.kafka), *empty),
+        unclear=(*_unclear(server, names), *unsure),
     )
 
 
@@ -103,6 +104,32 @@ def _repeated(server: ServerProperties, kafka: KnownVersion) -> Iterator[str]:
             f"log.dirs of {server.file} names {', '.join(repeated)} twice: a broker does not start "
             "with that"
         )
+
+
+def _empty(server: ServerProperties, kafka: KnownVersion) -> tuple[list[str], list[str]]:
+    """Return why the broker does not start with an empty name, and why that is not known.
+
+    Of `log.dirs`, else of `log.dir`, at least one name is left in any version. From 4.2 on, no name
+    of either list is empty (KIP-1161).
+    """
+    lists = {
+        key: [name.strip() for name in server.own[key].split(",")]
+        for key in ("log.dirs", "log.dir")
+        if key in server.own and key not in server.places_from_provider
+    }
+    used = next(iter(lists), None)
+    problems, unsure = list[str](), list[str]()
+    for key, names in lists.items():
+        words = f"{key} of {server.file} has an empty name"
+        if key == used and not any(names):
+            problems.append(f"{key} of {server.file} is empty: a broker does not start with that")
+        elif "" in names and kafka.oldest.first >= _WITHOUT_DUPLICATES:
+            problems.append(f"{words}, with which a broker does not start. Remove the comma")
+        elif "" in names and kafka.newest.last >= _WITHOUT_DUPLICATES:
+            unsure.append(f"{words}, with which a broker from 4.2 on does not start. Remove it")
+    if server.own.get("metadata.log.dir") == "" and server.keeps_topics_in == KRAFT:
+        problems.append(f"metadata.log.dir of {server.file} is empty: a broker does not start")
+    return problems, unsure
 
 
 def _unclear(server: ServerProperties, names: Mapping[str, str | None]) -> Iterator[str]:

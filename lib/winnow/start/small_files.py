@@ -4,21 +4,19 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from winnow.logdir.checkpoints import MOST_ENTRIES
+from winnow.logdir.meta import canonical_uuid
 from winnow.logdir.names import MAX_INT, MAX_LONG, PARTITION_METADATA
 from winnow.start.values import Fate
 
 _INTEGER = re.compile(rb"[+-]?[0-9]{1,40}")
 _METADATA_LINE = re.compile(r":\s+")
-_UUID_BYTES = 16
-_MAX_UUID_CHARACTERS = 24
+_NO_ID = "A" * 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +83,7 @@ def topic_id_or_problem(data: bytes) -> str | Problem:
 def _topic_id(lines: list[str]) -> str | Problem:
     version = _value(lines[0]) if lines else ""
     topic_id = _value(lines[1]) if len(lines) > 1 else ""
-    decoded = _uuid(topic_id or "")
+    found = canonical_uuid(topic_id or "")
     problem = None
     if not lines:
         problem = Fate.STOPS, "is empty"
@@ -95,28 +93,17 @@ def _topic_id(lines: list[str]) -> str | Problem:
         problem = Fate.STOPS, "ends before the topic id"
     elif topic_id is None:
         problem = Fate.OFFLINE, "has a malformed line instead of the topic id"
-    elif decoded is None:
+    elif found is None:
         problem = Fate.STOPS, "has a malformed topic id"
-    elif not any(decoded):
+    elif found == _NO_ID:
         problem = Fate.OFFLINE, "has a topic id of zeros"
-    if problem is not None or decoded is None:
+    if problem is not None or found is None:
         fate, words = problem or (Fate.STOPS, "is empty")
         return Problem(fate, f"its {PARTITION_METADATA} {words}")
-    return base64.urlsafe_b64encode(decoded).decode().rstrip("=")
+    return found
 
 
 def _value(line: str) -> str | None:
     """Return the value of a line `key: value`, None for any other line."""
     words = _METADATA_LINE.split(line)
     return words[1] if len(words) == 2 else None
-
-
-def _uuid(text: str) -> bytes | None:
-    if len(text) > _MAX_UUID_CHARACTERS or not text.isascii():
-        return None
-    try:
-        bare = text.rstrip("=")
-        decoded = base64.b64decode(bare + "=" * (-len(bare) % 4), altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    return decoded if len(decoded) == _UUID_BYTES else None

@@ -55,6 +55,12 @@ KNOWN: tuple[Known, ...] = (
         "Winnow takes the one that has it.",
     ),
     Known(
+        r"^(3\.9|4\.4).*move \S+\.checkpoint ",
+        r"^broker: unknown, stops",
+        "The newest snapshot has another name than Kafka writes: 4.3.1 misses it and reads the log "
+        "from its start, 3.9.2 ends. Winnow says that it is not known.",
+    ),
+    Known(
         r"^2\.8",
         r"^broker: offline, stops",
         "2.8 ends where later versions take the log directory offline: when it can't read or write "

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from tests.fixtures.data import unpacked
-from tests.kafka.starts.bases import VERSIONS
+from tests.kafka.starts.bases import SETTINGS_FILE, VERSIONS
 from tests.kafka.starts.changes import Change
 from tests.kafka.starts.swaps import swaps
 from tests.kafka.starts.table import METADATA, State
@@ -84,8 +84,88 @@ def _names_of_snapshots(version: str, kind: str) -> Iterator[State]:
     yield _changed(version, kind, [("remove", newest), ("mkdir", newest)])
 
 
+def _small_texts(version: str, kind: str) -> Iterator[State]:
+    """Spaces at the end of values, ids in other spellings, and versions without what they need."""
+    zookeeper = VERSIONS[version].zookeeper
+    node = "broker.id" if zookeeper else "node.id"
+    root = unpacked(f"starts-{version}") / kind
+    meta = (root / "a/meta.properties").read_text()
+    values = dict(line.split("=", 1) for line in meta.splitlines() if "=" in line)
+    where = {"alone": ["a/meta.properties"], "stopped": ["b/meta.properties"]}.get(kind, [])
+    for path in where:
+        for key in (node, "cluster.id", "version", "directory.id"):
+            if key in values:
+                own = dict(
+                    line.split("=", 1)
+                    for line in (root / path).read_text().splitlines()
+                    if "=" in line
+                )
+                yield _changed(version, kind, [("line", path, key, f"{own[key]} ")])
+        yield _changed(version, kind, [("line", path, node, "\t+01")])
+        cluster = ("replace", path, f"cluster.id={values['cluster.id']}", "cluster.id=")
+        yield _changed(version, kind, [cluster])
+        yield _changed(version, kind, [("line", path, "version", f"0{values['version']}")])
+        if zookeeper:
+            continue
+        padded = ("replace", path, own["directory.id"], f"{own['directory.id']}==")
+        yield _changed(version, kind, [padded])
+        old = [("line", path, "version", "0"), ("line", path, "broker.id", "1")]
+        for missing in ("cluster.id", "broker.id", "node.id"):
+            changes = [*old[: 1 if missing == "broker.id" else 2], ("line", path, missing, "")]
+            yield _changed(version, kind, changes)
+    if kind == "alone" and not zookeeper:
+        state = f"{METADATA}/quorum-state"
+        for number in ('"0"', "0.0", " 0 ", "1", '"1"', "true"):
+            yield _changed(
+                version, kind, [("replace", state, '"data_version":0', f'"data_version":{number}')]
+            )
+
+
+def _settings(version: str, kind: str) -> Iterator[State]:
+    """Lists of log directories as somebody wrote them."""
+    if kind != "alone":
+        return
+    roles = () if VERSIONS[version].zookeeper else ("process.roles=broker,controller ",)
+    for lines in (
+        *roles,
+        "log.dirs=@/a,",
+        "log.dirs=,@/a",
+        "log.dirs=@/a, ,",
+        "log.dirs=\nlog.dir=@/a",
+        "log.dirs=  \nlog.dir=@/a",
+        "log.dirs=,\nlog.dir=@/a",
+        "log.dirs=@/a\nmetadata.log.dir=",
+        "log.dirs=@/a\nlog.dir=",
+        "log.dirs=@/a\nlog.dir=@/a,",
+        "log.dirs=@/a ",
+        "log.dirs=@/a\nmetadata.log.dir=@/a ",
+    ):
+        yield _changed(version, kind, [("write", SETTINGS_FILE, lines)])
+
+
+def _gaps(version: str, kind: str) -> Iterator[State]:
+    """Records in the middle of the metadata log are missing, with and without snapshots."""
+    if kind != "alone" or VERSIONS[version].zookeeper:
+        return
+    root = unpacked(f"starts-{version}") / kind
+    snapshots = sorted(str(p.relative_to(root)) for p in root.glob(f"{METADATA}/*.checkpoint"))
+    log = f"{METADATA}/{0:020d}.log"
+    for first, after in ((3, 12), (34, 60), (20, 30), (66, 70)):
+        gap = ("gap", log, str(first), str(after))
+        yield _changed(version, kind, [gap])
+        yield _changed(version, kind, [*(("remove", path) for path in snapshots), gap])
+
+
 def _changed(version: str, kind: str, changes: Iterable[Change]) -> State:
     return State(version, kind, tuple(changes))
 
 
-OF: tuple[Of, ...] = (_highest_offset, _lost_directories, _names_of_snapshots, swaps)
+OF: tuple[Of, ...] = (
+    _highest_offset,
+    _lost_directories,
+    _names_of_snapshots,
+    _small_texts,
+    _settings,
+    _gaps,
+    swaps,
+)

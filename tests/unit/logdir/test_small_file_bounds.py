@@ -16,8 +16,7 @@ from winnow.logdir import checkpoints
 from winnow.logdir.checkpoints import read_leader_epochs, read_offset_checkpoint
 from winnow.logdir.meta import read_meta
 from winnow.logdir.snapshots import read_snapshot
-from winnow.start.metadata_log import is_only_voter
-from winnow.start.node_files import quorum_state_problem
+from winnow.start.node_files import is_only_voter, quorum_state_problem
 from winnow.start.small_files import checkpoint_problem
 from winnow.storage.local import LocalStorage
 

@@ -9,7 +9,7 @@ from winnow.advice import Copies
 from winnow.logdir.metadata import METADATA_DIR
 from winnow.logdir.names import METADATA_TOPIC
 from winnow.start.copies import copies_of
-from winnow.start.metadata_log import is_only_voter
+from winnow.start.node_files import is_only_voter
 from winnow.storage.contract import Storage
 from winnow.verbs.verify.findings import Finding
 from winnow.verbs.verify.kinds import Kind
