@@ -13,9 +13,12 @@ _LAST_DATED_MS = 253_402_300_800_000
 """The year 10,000."""
 _DURATIONS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 _SECONDS = 10
-_URL = re.compile(r"""(?<=[A-Za-z0-9+.-])://[^\s"'<>]*""")
-# A secret may contain slashes, as S3 secrets do. A number and a slash after the colon are a port.
-_USER_AND_SECRET = re.compile("://(?:[^/@:]*:(?![0-9]+/)[^@]*|[^/@]+)@")
+# A secret may contain slashes, as S3 secrets do, or an apostrophe, as URLs may, or `@`, which ends
+# it only if no other one is in front of the host. A number and a slash after the colon are a port.
+_URL = re.compile(
+    r"""(?<=[A-Za-z0-9+.-])://(?:[^\s"'<>/@:]*:(?![0-9]+/)[^\s"<>@]{0,1000}+@)?[^\s"'<>]*"""
+)
+_USER_AND_SECRET = re.compile("://(?:[^/@:]*:(?![0-9]+/)[^@]*|[^/@]+)@(?:[^/@]*@)*")
 _PARAMETER = re.compile(r"""[?&][^\s&"'<>]*""")
 _SECRET = re.compile("passw|token|secret|signature|credential|api[_-]?key", re.IGNORECASE)
 

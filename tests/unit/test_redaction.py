@@ -38,6 +38,11 @@ URL = "s3a://KEY:SEC/RET@bucket/ledger"
         ("https://h/x?my=1?access_token=a=b", "https://h/x?my=1?access_token=***"),
         ("https://h/x?access_token=abc", "https://h/x?access_token=***"),
         ("('s3://K:S@b')", "('s3://***@b')"),
+        ("at https://user:p@w@host/x", "at https://***@host/x"),
+        ("at https://user:p/@w@host/me@realm", "at https://***@host/me@realm"),
+        ("at https://us@er@host/x", "at https://***@host/x"),
+        ("at 'https://user:p'w'@host/x'", "at 'https://***@host/x'"),
+        ("'http://h:80' and 'a@b'", "'http://h:80' and 'a@b'"),
         *(
             (same, same)
             for same in (
@@ -59,7 +64,22 @@ def test_only_credentials_are_redacted(text: str, shown: str) -> None:
 
 @pytest.mark.parametrize(
     "piece",
-    ["a", "a://", "a://b:", "a@b://c:", "@", "1", "?a", "?passw", "?passw=", "passw", "&key=:"],
+    [
+        "a",
+        "a://",
+        "a://b:",
+        "a@b://c:",
+        "@",
+        "1",
+        "?a",
+        "?passw",
+        "?passw=",
+        "passw",
+        "&key=:",
+        "a://b:'",
+        "a://b:'@",
+        "@'",
+    ],
 )
 def test_long_names_take_no_long_time(piece: str) -> None:
     began = time.monotonic()

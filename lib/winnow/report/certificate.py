@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -32,7 +33,7 @@ from winnow.verbs.erase.key_hashes import (
 )
 from winnow.verbs.erase.values import Amount, EraseResult, PartitionErasure
 from winnow.version import VERSION
-from winnow.words import counted, moment, redacted
+from winnow.words import counted, escaped, moment, redacted
 
 FORMAT = "winnow-erasure-certificate-1"
 HASH = "BLAKE2b-128, keyed"
@@ -47,6 +48,7 @@ NOT_SHOWN = (
     "That nobody has written another certificate: it is not signed. Keep its SHA-256 elsewhere.",
 )
 """What no certificate can show."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _OPTION = "--certificate"
 _ROOM = 256 << 10
 """Bytes that must be free where a certificate is to be written, before anything is erased."""
@@ -183,7 +185,9 @@ def content_of(result: EraseResult, hashes: KeyHashes, at: Circumstances) -> dic
         ],
         "not_shown": [*NOT_SHOWN],
     }
-    clean = json.loads(redacted(json.dumps(content)))
+    text = redacted(json.dumps(content, ensure_ascii=False))
+    # Names of files may be no UTF-8, and a certificate is.
+    clean = json.loads(_SURROGATE.sub(lambda one: "\\" + escaped(one[0]), text))
     return {**clean, "sha256": hashlib.sha256(canonical(clean)).hexdigest()}
 
 

@@ -8,6 +8,7 @@ import os
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from winnow.cleaning.result import RunResult
 from winnow.report.facts import facts_of
@@ -41,6 +42,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("winnow.report"),
         autoescape=True,
+        finalize=_shown,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -53,7 +55,6 @@ def _environment() -> Environment:
         "moment": moment,
         "number": "{:,}".format,
         "percent": lambda part, whole: f"{100 * part / whole:.0f} %" if whole else "0 %",
-        "printable": printable,
         "ratio": "{:.2f}".format,
         # a percentage, for a length in CSS or SVG
         "share": lambda part, whole: (
@@ -62,6 +63,11 @@ def _environment() -> Environment:
         "size": size,
     }
     return environment
+
+
+def _shown(value: object) -> object:
+    """Make any text of a page printable. Markup was made by a template, of texts that are."""
+    return value if isinstance(value, Markup) else printable(f"{value}")
 
 
 def _duration(ms: int) -> str:

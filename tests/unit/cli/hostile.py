@@ -28,11 +28,13 @@ def hostile(kind: Any, **given: Any) -> Any:  # noqa: PLR0911 - a kind of type e
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in {typing.Union, types.UnionType}:
         return hostile(next(one for one in arguments if one is not types.NoneType))
+    if origin is typing.Literal:
+        return arguments[0]
     if origin is tuple:
         return tuple(hostile(one) for one in arguments if one is not Ellipsis)
     if origin in {Mapping, dict}:
         return {hostile(arguments[0]): hostile(arguments[1])}
     if isinstance(kind, type) and issubclass(kind, Enum):
         return next(iter(kind))
-    plain = {str: OSC, bytes: OSC.encode(), int: 5, float: 0.5, bool: True}
+    plain = {str: OSC, bytes: OSC.encode(errors="surrogateescape"), int: 5, float: 0.5, bool: True}
     return () if origin is not None else plain[kind]
