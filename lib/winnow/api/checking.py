@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
+from glob import escape
 
 from winnow.api.sources import Values, request_of
 from winnow.arguments import checked, names
 from winnow.cleaning.request import Only, Request, UncleanShutdown
 from winnow.cleaning.run import opened
+from winnow.errors import CorruptLogError
 from winnow.logdir.lock import lock_to_read
+from winnow.logdir.look import notes_of_looks
 from winnow.logdir.survey import doubts_in, survey_log_dirs
 from winnow.logdir.topic_globs import is_wanted
 from winnow.policy.sources import Settings
@@ -27,7 +31,7 @@ from winnow.verbs.explain.explain import check_question, explain_partition, home
 from winnow.verbs.explain.values import Explanation
 from winnow.verbs.starts import starts_beneath
 from winnow.verbs.verify.directories import find_log_dirs
-from winnow.verbs.verify.findings import Finding
+from winnow.verbs.verify.findings import Finding, seen_twice
 from winnow.verbs.verify.verify import SweepResult, sweep
 from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES
 
@@ -145,10 +149,18 @@ def doctor(
     """
     use_this_python(spark.sparkContext)
     asked = {"settings": settings, "topics": topics, "now": now, "progress": progress}
-    request, paths = Request.of(asked, touch=False), names(log_dirs, "log_dirs")
-    with opened(spark, paths, request) as (dirs, request, notes):
+    given, paths = Request.of(asked, touch=False), names(log_dirs, "log_dirs")
+    with opened(spark, paths, given) as (dirs, request, notes):
         diagnosis = diagnose(spark.sparkContext, dirs, request, deep=deep)
-    return replace(diagnosis, notes=notes)
+        if not notes_of_looks() or diagnosis.exit_code != CorruptLogError.exit_code:
+            return replace(diagnosis, notes=notes)
+    # As in `verify`: what is wrong beside a running broker must be seen twice.
+    time.sleep(_SECOND_LOOK_S)
+    with opened(spark, paths, given) as (dirs, request, notes):
+        again = diagnose(spark.sparkContext, dirs, request, deep=deep)
+    before = {(one.log_dir, one.topic, one.partition) for one in diagnosis.troubles}
+    troubles = (t for t in again.troubles if (t.log_dir, t.topic, t.partition) in before)
+    return replace(again, notes=notes, troubles=tuple(troubles))
 
 
 @contextmanager
@@ -199,6 +211,32 @@ def verify(
         'sound'
     """
     progress, globs = progress or Silence(), names(topics, "topics")
+    first = _verified(spark, log_dirs, globs, max_decompressed_bytes, progress)
+    if not first.beside_brokers or first.status == "sound":
+        return first
+    # A broker is writing: what is wrong must be seen twice, some seconds apart (S8.9).
+    time.sleep(_SECOND_LOOK_S)
+    found_in = {finding.topic for finding in first.findings}
+    every = first.harmful_starts or None in found_in
+    some = globs if every else [escape(topic) for topic in found_in if topic is not None]
+    second = _verified(spark, log_dirs, some, max_decompressed_bytes, progress)
+    return replace(
+        first,
+        findings=seen_twice(first.findings, second.findings),
+        starts=second.starts if first.harmful_starts else first.starts,
+    )
+
+
+_SECOND_LOOK_S = 3
+
+
+def _verified(
+    spark: WithContext,
+    log_dirs: str | Sequence[str],
+    globs: Sequence[str],
+    max_decompressed_bytes: int,
+    progress: Progress,
+) -> SweepResult:
     with found_to_read(spark, log_dirs) as (found, others):
         swept = sweep(
             spark.sparkContext,
@@ -212,6 +250,8 @@ def verify(
         return replace(
             swept,
             findings=(*others, *swept.findings),
+            notes=(*notes_of_looks(), *swept.notes),
+            beside_brokers=bool(notes_of_looks()),
             starts=starts_beneath(spark.sparkContext, every, wanted, progress),
         )
 
@@ -252,5 +292,6 @@ def compare_replicas(
         # copy has the node.id of its original.
         dirs = [log_dir for path in found for log_dir in survey_log_dirs(Places(), [path])]
         result = compare(spark.sparkContext, dirs, topics=globs, progress=progress or Silence())
+        result = replace(result, notes=(*notes_of_looks(), *result.notes))
     left_out = (f"{other.log_dir}: {other.message}" for other in others)
     return replace(result, not_compared=(*result.not_compared, *left_out))

@@ -24,6 +24,7 @@ from winnow.cleaning.rewrite.compaction import estimate
 from winnow.cleaning.summaries.store import with_summaries
 from winnow.cleaning.zeros import ZerosFirst, cut_zeros, zeros_first
 from winnow.logdir.lock import locked, why_seen_here_only
+from winnow.logdir.look import notes_of_looks
 from winnow.logdir.survey import LogDir, check_one_node, strangers_in, survey_log_dirs, topics_of
 from winnow.runtime.cancel import cancelling_jobs
 from winnow.runtime.garbage import seldom_collecting
@@ -57,7 +58,8 @@ def opened(
             request.check_globs(topics_of(dirs))
         settings, found = with_metadata(request.settings, Places(), dirs, request.stop)
         with same_directories(spark.sparkContext, [d.path for d in dirs]):
-            yield dirs, replace(request, settings=settings), (*settings.notes(), *found)
+            notes = (*notes_of_looks(), *settings.notes(), *found)
+            yield dirs, replace(request, settings=settings), notes
 
 
 def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunResult:

@@ -19,10 +19,12 @@ from glob import iglob
 
 from winnow.errors import CorruptLogError, LogDirInUseError, WinnowError
 from winnow.logdir.lease import Lease, refuse_leased
+from winnow.logdir.look import looking_at
 from winnow.logdir.names import LOCK
 from winnow.logdir.survey import LogDir, survey_log_dirs
 from winnow.storage.creating import create_file
-from winnow.storage.guarded import open_file, status_of
+from winnow.storage.guarded import held, open_file, status_of
+from winnow.storage.look import look_at
 from winnow.storage.permissions import user_name
 from winnow.storage.places import Places, lease_file_of
 from winnow.storage.urls import is_remote
@@ -57,15 +59,18 @@ def lock_log_dir(log_dir: str) -> ExitStack | Lease:
 
 
 def lock_to_read(log_dir: str) -> AbstractContextManager[object]:
-    """Lock a log directory for reading. A broker may run on a local one, so it is locked as by
-    `lock_log_dir`. Where the file system is mounted read-only, as a snapshot may be, the lock of a
-    broker that stopped is shared.
+    """Lock a log directory for reading, as by `lock_log_dir`: a broker must not start meanwhile.
+    Where the file system is mounted read-only, as a snapshot may be, the lock of a broker that
+    stopped is shared. If a broker runs, the directory is read as it was at one moment instead
+    (`winnow.logdir.look`).
 
     For a URL nothing is written. No broker runs there, so it is enough that nobody holds the lease
     at the start. Readers notice files that a run replaces meanwhile.
     """
     if is_remote(log_dir):
         return share_log_dir(log_dir) or nullcontext()
+    if (broker := broker_on(log_dir)) is not None:
+        return looking_at(log_dir, broker)
     try:
         return _lock(log_dir)
     except WinnowError as error:
@@ -132,6 +137,27 @@ def share_log_dir(log_dir: str) -> ExitStack | None:
         return _locked(log_dir, open_file(f"{log_dir}/{LOCK}"), fcntl.F_RDLCK)
     except OSError:
         return None
+
+
+def broker_on(log_dir: str) -> str | None:
+    """Return the broker that runs on a local directory, in words. None: there is none.
+
+    It only asks: a lock that was taken for an instant would keep a broker from starting (S8.9).
+    What holds an open-file-description lock is another run of Winnow, and no broker.
+    """
+    if is_remote(log_dir):
+        return None
+    try:
+        fd = open_file(f"{log_dir}/{LOCK}")
+    except (OSError, CorruptLogError):
+        return None
+    with held(fd, log_dir):
+        try:
+            answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _whole_file(fcntl.F_RDLCK))
+        except OSError:
+            return None
+        kind, _, _, _, pid = _FLOCK.unpack(answer)
+        return None if kind == fcntl.F_UNLCK or pid < 0 else _describe_holder(fd)
 
 
 def holder_of(log_dir: str) -> str | None:
@@ -235,9 +261,14 @@ def locked(log_dirs: Sequence[str], *, to_change: bool) -> Iterator[Sequence[Log
     """Lock the log directories and survey them again under the lock; see `winnow.logdir.lock`."""
     storage = Places()
     with ExitStack() as locks:
+        if not to_change:
+            log_dirs = [storage.canonical(path) for path in log_dirs]
+            for path in log_dirs:
+                if (broker := broker_on(path)) is not None:
+                    locks.enter_context(looking_at(path, broker))
         # Survey first without the lock: `.lock` is created only where a broker would create it.
         for log_dir in survey_log_dirs(storage, log_dirs, to_change=to_change):
-            if log_dir.in_doubt:
+            if log_dir.in_doubt or look_at(log_dir.path) is not None:
                 continue
             locks.enter_context(
                 lock_log_dir(log_dir.path) if to_change else lock_to_read(log_dir.path)

@@ -15,7 +15,9 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from winnow.errors import WinnowError
+from winnow.runtime.run_directory import run_directory
 from winnow.runtime.session import telling_tasks
+from winnow.storage.look import use_looks, write_looks
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext, TaskContext
 
 _EXPECTED = "winnow.log.dirs"
+_LOOKS = "winnow.looks"
 _IDENTITY = "meta.properties"
 """The file with the ids of a broker and of its directory."""
 
@@ -37,7 +40,13 @@ def same_directories(sc: SparkContext, log_dirs: Sequence[str]) -> Iterator[None
     Spark runs a task that fails again, perhaps on another host.
 
     Raises OtherDirectoryError if a job failed for this reason. On one machine nothing is checked.
+    Tasks read directories of running brokers as the driver saw them (`winnow.storage.look`).
     """
+    looks = write_looks(run_directory())
+    if looks is not None:
+        with telling_tasks(sc, _LOOKS, looks):
+            yield
+        return
     if (sc.master or "").startswith("local"):
         yield
         return
@@ -63,7 +72,10 @@ def same_directories(sc: SparkContext, log_dirs: Sequence[str]) -> Iterator[None
 
 
 def check_directories(task: TaskContext) -> None:
-    """Raise OtherDirectoryError if this host does not have what the driver of the task has."""
+    """Raise OtherDirectoryError if this host does not have what the driver of the task has. Let
+    the task see what the driver saw.
+    """
+    use_looks(task.getLocalProperty(_LOOKS))
     for path, expected in json.loads(task.getLocalProperty(_EXPECTED) or "{}").items():
         try:
             found = _digest(path)

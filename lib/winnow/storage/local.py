@@ -39,7 +39,7 @@ class LocalStorage(Storage):
             return tuple(sorted(map(_listed, found), key=lambda entry: entry.name))
 
     def entry(self, path: str) -> Entry:
-        return _entry(os.path.basename(path), status_of(path))
+        return entry_of(os.path.basename(path), status_of(path))
 
     def read_bytes(self, path: str) -> bytes:
         # Not open(): a survey reads a million small files, and its buffer costs twice as much as
@@ -168,7 +168,7 @@ def _read(fd: int, start: int, length: int, *, at_once: int) -> bytes:
     return data
 
 
-def _entry(name: str, status: os.stat_result, *, leads_to_dir: bool = False) -> Entry:
+def entry_of(name: str, status: os.stat_result, *, leads_to_dir: bool = False) -> Entry:
     return Entry(
         name=name,
         is_file=stat.S_ISREG(status.st_mode),
@@ -191,7 +191,7 @@ def _listed(item: os.DirEntry[str]) -> Entry:
         leads_to_dir = item.is_symlink() and item.is_dir()
     except OSError:  # a link to itself, or to a target that can't be read
         leads_to_dir = False
-    return _entry(item.name, status, leads_to_dir=leads_to_dir)
+    return entry_of(item.name, status, leads_to_dir=leads_to_dir)
 
 
 def stamp_of(status: os.stat_result) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from winnow.storage.file_tree import FileTree
 from winnow.storage.lease_file import LeaseFile
 from winnow.storage.local import LocalStorage
 from winnow.storage.local_tree import LocalTree
+from winnow.storage.look import LookStorage, look_at
 from winnow.storage.urls import is_remote, local_path
 
 _P = ParamSpec("_P")
@@ -55,7 +56,8 @@ def storage_of(path: str) -> Storage:
     Raises UsageError for a scheme without a storage.
     """
     if not is_remote(path):
-        return _LOCAL
+        look = look_at(path)
+        return _LOCAL if look is None else LookStorage(look)
     scheme, authority = path.partition(":")[0].lower(), path.partition("://")[2].partition("/")[0]
     return _remote("s3" if scheme == "s3a" else scheme, authority)
 

@@ -14,7 +14,9 @@ import numpy as np
 
 from winnow.errors import CorruptLogError, NoSpaceError
 from winnow.storage.guarded import held, open_file
+from winnow.storage.guest import read_into
 from winnow.storage.io_counters import count_io
+from winnow.storage.look import look_at, open_seen
 from winnow.storage.places import Places
 from winnow.storage.size_limits import LOG_SUFFIX, check_size
 from winnow.storage.throttle import PIECE_BYTES, Throttle, current_throttle
@@ -48,6 +50,9 @@ def map_range(path: str, start: int, end: int, *, gradually: bool = False) -> It
     Every array made from it must be gone when the block ends; the kernels copy what they keep. With
     a throttle (`winnow.storage.throttle`) the file is read piece by piece.
 
+    What a look has seen (`winnow.storage.look`) is copied instead of mapped. If that is done
+    gradually, bytes that were not loaded, or were released, are zeros.
+
     Raises CorruptLogError if the file is shorter than `end`, and OSError if the disk can't read it.
     """
     try:
@@ -57,6 +62,11 @@ def map_range(path: str, start: int, end: int, *, gradually: bool = False) -> It
             yield _fetched(path, start, end)
         elif end - start <= _SMALL_BYTES and current_throttle() is None:
             yield _read(path, start, end)
+        elif (look := look_at(path)) is not None and (seen := look.file_at(path)) is not None:
+            if start + seen.entry.size < end:
+                raise _shorter(path, end, seen.entry.size)
+            with held(open_seen(look, path, seen), path) as descriptor:
+                yield _copied(descriptor, path, start, end, gradually=gradually)
         else:
             yield _mapped(path, start, end, gradually=gradually)
     except OSError as error:
@@ -111,6 +121,9 @@ def _map_of(buf: Bytes) -> tuple[mmap.mmap | None, int]:
 
 
 def _load(owner: mmap.mmap, start: int, end: int) -> None:
+    if isinstance(owner, _Copy):
+        owner.fill(start, end)
+        return
     start -= start % mmap.PAGESIZE
     try:
         _populate(owner, start, end)
@@ -147,6 +160,38 @@ def _read(path: str, start: int, end: int) -> Bytes:
     if start + len(data) < end:
         raise _shorter(path, end, start + len(data))
     return np.frombuffer(data, np.uint8)
+
+
+class _Copy(mmap.mmap):
+    """Memory that is filled with the bytes of a file as they are loaded. Unlike a map of the file,
+    it does not kill the process if the file becomes shorter.
+    """
+
+    descriptor: int
+    path: str
+    start: int
+    """The byte of the file with which it begins."""
+
+    def fill(self, start: int, end: int) -> None:
+        with memoryview(self) as whole, whole[start:end] as target:
+            throttle = current_throttle()
+            if throttle is not None:
+                throttle.take(end - start)
+            count = read_into(self.descriptor, target, self.start + start)
+            if count < end - start:
+                wanted, found = self.start + end, self.start + start + count
+                raise _shorter(self.path, wanted, found)
+
+
+def _copied(descriptor: int, path: str, start: int, end: int, *, gradually: bool) -> Bytes:
+    copy = _Copy(-1, end - start, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    copy.descriptor, copy.path, copy.start = descriptor, path, start
+    if not gradually:
+        for at in range(0, end - start, PIECE_BYTES):
+            copy.fill(at, min(end - start, at + PIECE_BYTES))
+    array = np.frombuffer(copy, np.uint8)
+    array.flags.writeable = False
+    return array
 
 
 def _mapped(path: str, start: int, end: int, *, gradually: bool) -> Bytes:

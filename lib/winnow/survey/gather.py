@@ -12,7 +12,7 @@ from winnow.logdir.indexes.txnindex import decode_txn_index
 from winnow.policy.producers import Marker, traces
 from winnow.policy.transaction_runs import EVENT, reduced
 from winnow.policy.transactions import ABORTED, batch_kinds
-from winnow.storage.segment_io import Bytes
+from winnow.storage.segment_io import Bytes, load
 from winnow.wire.batch import BATCH, CONTROL, TRANSACTIONAL, has_producer
 from winnow.wire.buffers import Array
 from winnow.wire.control import ControlType
@@ -115,6 +115,8 @@ class Gatherer:
         if not len(self._last):
             return NO_BATCHES, {}
         ends = self._last[self._last_ends]
+        for position, size in ends[["position", "size"]].tolist():
+            load(self.buf, position, position + size)  # the walk may have released it
         return self._last, markers_of(ends, control_columns(self.buf, ends, self.path))
 
     def events(self) -> Array:

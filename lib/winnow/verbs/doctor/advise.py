@@ -6,13 +6,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from winnow.start.values import Fate, LogStart
+from winnow.storage.look import look_at
 from winnow.verbs.doctor.unknown_settings import give_settings
-from winnow.verbs.doctor.values import INDEX_ZEROS, NO_POLICY, Advice, Diagnosis
+from winnow.verbs.doctor.values import INDEX_ZEROS, NO_POLICY, Advice, Diagnosis, HeldBack
 from winnow.words import counted, first_few, roughly, size
 
 DAMAGED = "S8.8"
 _RECOVER = ("recover", "--truncate")
 _MOST_NAMES = 3
+_CHANGES = frozenset({"clean", "recover"})
+"""Verbs that change a log directory: not while its broker runs."""
+_TRANSACTION_MAX_MS = 900_000
+"""Default of `transaction.max.timeout.ms`: a coordinator aborts what is open for longer."""
 
 
 def advise(
@@ -30,6 +35,7 @@ def advise(
     topics there. `nearby`: properties files on this
     machine that may be the broker's. `other_disk`: a new directory on a disk with enough space.
     """
+    running = any(look_at(disk.log_dir) is not None for disk in found.disks)
     advice = [*_to_free(found, other_disk)]
 
     def run(*arguments: str, why: str) -> None:
@@ -57,10 +63,13 @@ def advise(
         why = "lists everything that is wrong with these topics, by file and byte"
         run("verify", *_topics(damaged), why=why)
     for held_back in found.held_back[:1]:
+        if running and not _has_timed_out(held_back, found.now):
+            continue
         first = str(held_back.first_offset)
+        start = "" if running else "start the broker and "
         why = (
             f"{held_back.words} and holds back {size(held_back.held_bytes)}. "
-            f"To end it, start the broker and run `kafka-transactions.sh abort --topic "
+            f"To end it, {start}run `kafka-transactions.sh abort --topic "
             f"{held_back.topic} --partition {held_back.partition} --start-offset {first}`"
         )
         partition = f"{held_back.topic}-{held_back.partition}"
@@ -94,8 +103,20 @@ def advise(
             else one
             for one in advice
         ]
-    changes = {"clean", "recover"} if any(disk.read_only for disk in found.disks) else set()
+    if running:
+        advice = [
+            replace(one, why=f"once the broker is stopped: {one.why}")
+            if one.arguments[0] in _CHANGES
+            else one
+            for one in advice
+        ]
+    changes = _CHANGES if any(disk.read_only for disk in found.disks) else frozenset()
     return tuple(one for one in advice if one.arguments[0] not in changes)
+
+
+def _has_timed_out(held_back: HeldBack, now: int) -> bool:
+    """Whether a running broker should have ended the transaction long ago."""
+    return held_back.last_seen is not None and now - held_back.last_seen > _TRANSACTION_MAX_MS
 
 
 def _to_free(found: Diagnosis, other_disk: str | None) -> Iterator[Advice]:

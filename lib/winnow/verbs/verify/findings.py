@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 from winnow.advice import Copies
@@ -39,6 +39,12 @@ class Finding:
     @property
     def is_damage(self) -> bool:
         return self.kind.is_damage
+
+
+def seen_twice(first: Sequence[Finding], second: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return the findings of the first look that the second one has, too."""
+    again = {(one.log_dir, one.file, one.kind) for one in second}
+    return tuple(one for one in first if (one.log_dir, one.file, one.kind) in again)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread, spread_grouped
 from winnow.start.assigned import Assigned
 from winnow.start.values import BrokerStart
+from winnow.storage.look import look_at
 from winnow.storage.places import Places
 from winnow.verbs.verify.copies import with_copies
 from winnow.verbs.verify.directories import (
@@ -60,6 +61,8 @@ class SweepResult:
     """How many were checked."""
     starts: tuple[BrokerStart, ...] = ()
     """What happens if the brokers start now. Empty: unknown."""
+    beside_brokers: bool = False
+    """Whether some broker was running. Then every finding was seen twice."""
 
     @property
     def harmful_starts(self) -> tuple[BrokerStart, ...]:
@@ -167,7 +170,9 @@ def all_findings(
     if not checks:
         return
     wrote = any(check.producers for check in checks)
-    if not (place.recovered or directory.snapshots) and wrote:
+    # A running broker writes the first one when it rolls a segment or stops.
+    expected = not place.recovered and look_at(place.directory) is None
+    if expected and not directory.snapshots and wrote:
         message = "expected a producer snapshot, because producers have written here, found none"
         yield place.finding(Kind.MISSING, "", message)
     last, is_whole = checks[-1], checks[-1].sound_bytes == segments[-1].size
