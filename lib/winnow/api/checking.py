@@ -19,6 +19,7 @@ from winnow.logdir.look import notes_of_looks
 from winnow.logdir.survey import doubts_in, survey_log_dirs
 from winnow.logdir.topic_globs import is_wanted
 from winnow.policy.sources import Settings
+from winnow.runtime.guest import as_guest
 from winnow.runtime.progress import Progress, Silence
 from winnow.runtime.same_directories import same_directories
 from winnow.runtime.session import WithContext, use_this_python
@@ -176,6 +177,7 @@ def found_to_read(
         for path in found:
             locks.enter_context(lock_to_read(path))
         locks.enter_context(same_directories(spark.sparkContext, found))
+        locks.enter_context(as_guest(spark.sparkContext))
         yield found, others
 
 
@@ -214,7 +216,7 @@ def verify(
     first = _verified(spark, log_dirs, globs, max_decompressed_bytes, progress)
     if not first.beside_brokers or first.status == "sound":
         return first
-    # A broker is writing: what is wrong must be seen twice, some seconds apart (S8.9).
+    # A broker is writing: what is wrong must be seen twice, some seconds apart (S8.11).
     time.sleep(_SECOND_LOOK_S)
     found_in = {finding.topic for finding in first.findings}
     every = first.harmful_starts or None in found_in

@@ -18,6 +18,7 @@ from winnow.cleaning.rewrite.compaction import Estimated, estimate
 from winnow.cleaning.summaries.search import walk_partitions
 from winnow.logdir.lock import locked
 from winnow.runtime.failure import Failure
+from winnow.runtime.guest import as_guest
 from winnow.runtime.same_directories import same_directories
 from winnow.runtime.throttle import limiting_io
 from winnow.scan.job import PartitionJob
@@ -77,6 +78,7 @@ class Facts:
             with (
                 locked(self.log_dirs, to_change=False) as dirs,
                 same_directories(sc, [d.path for d in dirs]),
+                as_guest(sc),
                 limiting_io(sc, io_rate(self.request.settings, dirs)),
             ):
                 # Retention is decided without reading a log.

@@ -28,6 +28,7 @@ from winnow.logdir.look import notes_of_looks
 from winnow.logdir.survey import LogDir, check_one_node, strangers_in, survey_log_dirs, topics_of
 from winnow.runtime.cancel import cancelling_jobs
 from winnow.runtime.garbage import seldom_collecting
+from winnow.runtime.guest import as_guest
 from winnow.runtime.same_directories import same_directories
 from winnow.runtime.session import WithContext
 from winnow.runtime.spool import spooling
@@ -57,7 +58,8 @@ def opened(
         if request.settings.compare_log_dirs:  # a private copy has only some of the partitions
             request.check_globs(topics_of(dirs))
         settings, found = with_metadata(request.settings, Places(), dirs, request.stop)
-        with same_directories(spark.sparkContext, [d.path for d in dirs]):
+        sc = spark.sparkContext
+        with same_directories(sc, [d.path for d in dirs]), as_guest(sc):
             notes = (*notes_of_looks(), *settings.notes(), *found)
             yield dirs, replace(request, settings=settings), notes
 

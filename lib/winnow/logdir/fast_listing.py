@@ -31,9 +31,9 @@ from winnow.logdir.names import (
     segment_file,
 )
 from winnow.state import Segment
+from winnow.storage.beside.look import look_at
 from winnow.storage.guarded import held, open_dir
 from winnow.storage.local import stamp_of
-from winnow.storage.look import look_at
 from winnow.storage.places import Places
 from winnow.storage.small_files import read_small_files
 from winnow.storage.urls import is_remote

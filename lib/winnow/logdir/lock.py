@@ -22,9 +22,9 @@ from winnow.logdir.lease import Lease, refuse_leased
 from winnow.logdir.look import looking_at
 from winnow.logdir.names import LOCK
 from winnow.logdir.survey import LogDir, survey_log_dirs
+from winnow.storage.beside.look import look_at
 from winnow.storage.creating import create_file
 from winnow.storage.guarded import held, open_file, status_of
-from winnow.storage.look import look_at
 from winnow.storage.permissions import user_name
 from winnow.storage.places import Places, lease_file_of
 from winnow.storage.urls import is_remote
@@ -101,7 +101,8 @@ def _locked(log_dir: str, fd: int, kind: int) -> ExitStack:
             f"the log directory {log_dir} is in use",
             found=f"its lock held by {holder}",
             where=f"{log_dir}/{LOCK}",
-            hint="Stop the broker or other process, and run again.",
+            hint="Stop the broker or other process, and run again. doctor, plan, explain and verify "
+            "also read beside a running broker.",
         ) from None
     except BaseException:
         os.close(fd)
@@ -142,7 +143,7 @@ def share_log_dir(log_dir: str) -> ExitStack | None:
 def broker_on(log_dir: str) -> str | None:
     """Return the broker that runs on a local directory, in words. None: there is none.
 
-    It only asks: a lock that was taken for an instant would keep a broker from starting (S8.9).
+    It only asks: a lock that was taken for an instant would keep a broker from starting (S8.11).
     What holds an open-file-description lock is another run of Winnow, and no broker.
     """
     if is_remote(log_dir):

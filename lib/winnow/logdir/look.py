@@ -1,5 +1,5 @@
-"""Look at a log directory while its broker runs: a `storage.look.Look` that shows each partition as
-it was at one moment, in the shape in which a clean stop would have left it (S8.9).
+"""Look at a log directory while its broker runs: a `Look` that shows each partition as it was at one
+moment, in the shape in which a clean stop would have left it (S8.11).
 
 What the broker is just changing is left out, because it is no fact about the log: files that it
 rewrites, replaces or deletes (`.cleaned`, `.swap`, `.deleted`), what follows the last whole batch
@@ -44,10 +44,10 @@ from winnow.logdir.names import (
     parse_partition_dir,
     segment_file,
 )
+from winnow.storage.beside.look import Look, LookStorage, Seen, looking, looks
 from winnow.storage.contract import Entry
 from winnow.storage.guarded import open_file
 from winnow.storage.local import LocalStorage, entry_of
-from winnow.storage.look import Look, LookStorage, Seen, looking, looks
 from winnow.wire.batch import NO_TIMESTAMP, out_of_reach
 from winnow.words import counted, first_few, instant
 

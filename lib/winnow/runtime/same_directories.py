@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from winnow.errors import WinnowError
 from winnow.runtime.run_directory import run_directory
 from winnow.runtime.session import telling_tasks
-from winnow.storage.look import use_looks, write_looks
+from winnow.storage.beside.guest import yield_to_others
+from winnow.storage.beside.look import looks, use_looks, write_looks
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
 
@@ -40,11 +41,11 @@ def same_directories(sc: SparkContext, log_dirs: Sequence[str]) -> Iterator[None
     Spark runs a task that fails again, perhaps on another host.
 
     Raises OtherDirectoryError if a job failed for this reason. On one machine nothing is checked.
-    Tasks read directories of running brokers as the driver saw them (`winnow.storage.look`).
+    Tasks read directories of running brokers as the driver saw them (`winnow.storage.beside.look`).
     """
-    looks = write_looks(run_directory())
-    if looks is not None:
-        with telling_tasks(sc, _LOOKS, looks):
+    written = write_looks(run_directory())
+    if written is not None:
+        with telling_tasks(sc, _LOOKS, written):
             yield
         return
     if (sc.master or "").startswith("local"):
@@ -76,6 +77,8 @@ def check_directories(task: TaskContext) -> None:
     the task see what the driver saw.
     """
     use_looks(task.getLocalProperty(_LOOKS))
+    if looks():
+        yield_to_others()
     for path, expected in json.loads(task.getLocalProperty(_EXPECTED) or "{}").items():
         try:
             found = _digest(path)

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from winnow.storage.beside.look import looks
+
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
@@ -58,3 +60,9 @@ def telling_tasks(sc: SparkContext, key: str, value: str) -> Iterator[None]:
 def forget_properties(sc: SparkContext, *keys: str) -> None:
     for key in keys:
         sc.setLocalProperty(key, None)  # type: ignore[arg-type]  # Java's null removes it
+
+
+def cores_of(sc: SparkContext) -> int:
+    """Return how many tasks run at once: beside a running broker, on half of the cores."""
+    cores = sc.defaultParallelism
+    return max(1, cores // 2) if looks() else cores

@@ -14,8 +14,10 @@ from winnow.errors import FAILS_ONE_PARTITION
 from winnow.runtime.failure import Failure, failure
 from winnow.runtime.packing import packed, task_count
 from winnow.runtime.progress import Progress, watched
+from winnow.runtime.session import cores_of
 from winnow.runtime.throttle import in_task
 from winnow.runtime.ticks import TickSheet, tick
+from winnow.storage.beside.look import looks
 
 _WORTH = 4
 """A core gets a second task once each task has this fraction of `per_task`."""
@@ -52,6 +54,8 @@ def spread(
         parallelism=sc.defaultParallelism,
         worth=per_task // _WORTH,
     )
+    if looks():
+        tasks = min(tasks, cores_of(sc))  # more tasks would run on the other cores
     lists = packed(list(enumerate(items)), costs, tasks=tasks)
     with (
         TickSheet(weights) if weights else nullcontext() as sheet,

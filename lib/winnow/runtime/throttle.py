@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from winnow.runtime.freed_memory import give_back_freed_memory
 from winnow.runtime.meter import metered
 from winnow.runtime.same_directories import check_directories
-from winnow.runtime.session import telling_tasks
+from winnow.runtime.session import cores_of, telling_tasks
 from winnow.storage.places import Places
 from winnow.storage.throttle import Throttle, throttled
 
@@ -36,7 +36,7 @@ def limiting_io(sc: SparkContext, bytes_per_second: float | None) -> Iterator[No
     if bytes_per_second is None:
         yield
         return
-    share = str(bytes_per_second / sc.defaultParallelism)
+    share = str(bytes_per_second / cores_of(sc))
     with telling_tasks(sc, _SHARE, share), throttled(Throttle(bytes_per_second)):
         yield
 

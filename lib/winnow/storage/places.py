@@ -10,12 +10,12 @@ from typing import Any, ParamSpec, TypeVar
 
 from winnow.errors import UsageError
 from winnow.extras import HDFS, S3, how_to_install
+from winnow.storage.beside.look import LookStorage, look_at
 from winnow.storage.contract import Storage
 from winnow.storage.file_tree import FileTree
 from winnow.storage.lease_file import LeaseFile
 from winnow.storage.local import LocalStorage
 from winnow.storage.local_tree import LocalTree
-from winnow.storage.look import LookStorage, look_at
 from winnow.storage.urls import is_remote, local_path
 
 _P = ParamSpec("_P")

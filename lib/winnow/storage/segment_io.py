@@ -13,10 +13,10 @@ from typing import Any, Self
 import numpy as np
 
 from winnow.errors import CorruptLogError, NoSpaceError
+from winnow.storage.beside.guest import read_into
+from winnow.storage.beside.look import look_at, open_seen
 from winnow.storage.guarded import held, open_file
-from winnow.storage.guest import read_into
 from winnow.storage.io_counters import count_io
-from winnow.storage.look import look_at, open_seen
 from winnow.storage.places import Places
 from winnow.storage.size_limits import LOG_SUFFIX, check_size
 from winnow.storage.throttle import PIECE_BYTES, Throttle, current_throttle
@@ -50,7 +50,7 @@ def map_range(path: str, start: int, end: int, *, gradually: bool = False) -> It
     Every array made from it must be gone when the block ends; the kernels copy what they keep. With
     a throttle (`winnow.storage.throttle`) the file is read piece by piece.
 
-    What a look has seen (`winnow.storage.look`) is copied instead of mapped. If that is done
+    What a look has seen (`winnow.storage.beside.look`) is copied instead of mapped. If that is done
     gradually, bytes that were not loaded, or were released, are zeros.
 
     Raises CorruptLogError if the file is shorter than `end`, and OSError if the disk can't read it.
@@ -79,7 +79,8 @@ class PacedPlaces(Places):
     """`Places`, but ranges are read at the rate of the throttle."""
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
-        if (throttle := current_throttle()) is not None:
+        # What a look has seen is read at that rate anyway.
+        if (throttle := current_throttle()) is not None and look_at(path) is None:
             throttle.take(length)
         return super().read_range(path, start, length)
 
@@ -174,9 +175,6 @@ class _Copy(mmap.mmap):
 
     def fill(self, start: int, end: int) -> None:
         with memoryview(self) as whole, whole[start:end] as target:
-            throttle = current_throttle()
-            if throttle is not None:
-                throttle.take(end - start)
             count = read_into(self.descriptor, target, self.start + start)
             if count < end - start:
                 wanted, found = self.start + end, self.start + start + count

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from winnow.start.values import Fate, LogStart
-from winnow.storage.look import look_at
+from winnow.storage.beside.look import look_at
 from winnow.verbs.doctor.unknown_settings import give_settings
 from winnow.verbs.doctor.values import INDEX_ZEROS, NO_POLICY, Advice, Diagnosis, HeldBack
 from winnow.words import counted, first_few, roughly, size

@@ -26,7 +26,7 @@ from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread, spread_grouped
 from winnow.start.assigned import Assigned
 from winnow.start.values import BrokerStart
-from winnow.storage.look import look_at
+from winnow.storage.beside.look import look_at
 from winnow.storage.places import Places
 from winnow.verbs.verify.copies import with_copies
 from winnow.verbs.verify.directories import (

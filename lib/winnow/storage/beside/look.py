@@ -3,7 +3,7 @@
 A `Look` lists names, sizes and files. In a process that has it (`looking`), `storage_of` answers
 from it for every path below its directory, so that all readers see the same moment. Bytes are read
 from the file that was found then, also after it was renamed or removed: the process that looked
-holds it open. Nothing is written, and no file is mapped: it may become shorter (S8.9).
+holds it open. Nothing is written, and no file is mapped: it may become shorter (S8.11).
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 
 from winnow.errors import CorruptLogError
 from winnow.pickling import pickled_by_fields
+from winnow.storage.beside.guest import read_at
 from winnow.storage.contract import Entry, NewFile, Storage, Volume, os_error
 from winnow.storage.guarded import held, open_file
-from winnow.storage.guest import read_at
 from winnow.storage.local import LocalStorage, stamp_of
+from winnow.storage.private import read_private, write_unsynced
 from winnow.storage.size_limits import check_size
 
 _LOCAL = LocalStorage()
@@ -101,6 +103,8 @@ def _differs(now: os.stat_result, seen: Seen) -> bool:
     return (now.st_size, now.st_mtime_ns) != (seen.entry.size, seen.entry.mtime_ns)
 
 
+_NUMBERS = count()
+_MOST_BYTES = 2**32
 _LOOKS: list[Look] = []
 """Those of this process."""
 
@@ -129,10 +133,8 @@ def write_looks(directory: str) -> str | None:
     """
     if not _LOOKS:
         return None
-    path = f"{directory}/looks-{os.getpid()}-{id(_LOOKS[-1])}-{len(_LOOKS)}"
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "wb") as file:
-        pickle.dump(tuple(_LOOKS), file, pickle.HIGHEST_PROTOCOL)
+    path = f"{directory}/looks-{os.getpid()}-{next(_NUMBERS)}"
+    write_unsynced(path, pickle.dumps(tuple(_LOOKS), pickle.HIGHEST_PROTOCOL))
     return path
 
 
@@ -147,8 +149,8 @@ def use_looks(path: str | None) -> None:
 
 @lru_cache(1)
 def _read_looks(path: str) -> tuple[Look, ...]:
-    with open(path, "rb") as file:
-        looks: tuple[Look, ...] = pickle.load(file)  # noqa: S301 - of this run, in its own directory
+    data = read_private(path, _MOST_BYTES)
+    looks: tuple[Look, ...] = pickle.loads(data)  # noqa: S301 - of this run, in its own directory
     return looks
 
 

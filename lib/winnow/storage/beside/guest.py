@@ -11,14 +11,20 @@ import errno
 import mmap
 import os
 import struct
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from winnow.storage.io_counters import count_io
+from winnow.storage.throttle import current_throttle
 
 PIECE_BYTES = 2**20
+_NICE = 10
+_IOPRIO_SET = {"x86_64": 251, "aarch64": 30}
+"""Numbers of the system call."""
+_THIS_THREAD = 1
+_IDLE = 3 << 13
+"""I/O class: only when nobody else needs the disk."""
 _CACHESTAT = 451
 """Number of the system call; the same on every architecture. Linux has it since 6.5."""
 _RANGE = struct.Struct("@QQ")
@@ -28,12 +34,16 @@ _COUNTS = struct.Struct("@QQQQQ")
 
 
 def read_into(descriptor: int, target: memoryview, start: int) -> int:
-    """Read bytes from `start` on until `target` is full or the file ends. Return how many."""
+    """Read bytes from `start` on until `target` is full or the file ends, at the rate of the
+    throttle. Return how many.
+    """
     # Without read-ahead: what the system reads ahead would look as if it had been there.
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
-    done = 0
+    throttle, done = current_throttle(), 0
     while done < len(target):
         length = min(PIECE_BYTES, len(target) - done)
+        if throttle is not None:
+            throttle.take(length)
         was_there = cached_pages(descriptor, start + done, length)
         count = os.preadv(descriptor, [target[done : done + length]], start + done)
         if not was_there:
@@ -61,11 +71,13 @@ def cached_pages(descriptor: int, start: int, length: int) -> int:
     done = _syscall()(_CACHESTAT, descriptor, _RANGE.pack(start, length), counts, 0)
     if done == 0:
         return int(_COUNTS.unpack(counts)[0])
-    return _by_mincore(descriptor, start, length) if ctypes.get_errno() == errno.ENOSYS else 1
+    return by_mincore(descriptor, start, length) if ctypes.get_errno() == errno.ENOSYS else 1
 
 
-def _by_mincore(descriptor: int, start: int, length: int) -> int:
+def by_mincore(descriptor: int, start: int, length: int) -> int:
     """The plain twin of cachestat, for systems without it. No page of the map is touched."""
+    import numpy as np  # noqa: PLC0415 - commands start without it
+
     first = start - start % mmap.ALLOCATIONGRANULARITY
     try:
         mapped = mmap.mmap(descriptor, start - first + length, prot=mmap.PROT_READ, offset=first)
@@ -93,3 +105,13 @@ def _mincore() -> Any:  # noqa: ANN401
     call.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
     call.restype = ctypes.c_int
     return call
+
+
+@cache
+def yield_to_others() -> None:
+    """Give this process, which only has tasks of Winnow, a lower priority for good."""
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, max(_NICE, os.getpriority(os.PRIO_PROCESS, 0)))
+    number = _IOPRIO_SET.get(os.uname().machine)
+    if number is not None:
+        ctypes.CDLL(None).syscall(number, _THIS_THREAD, 0, _IDLE)

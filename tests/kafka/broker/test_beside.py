@@ -1,0 +1,199 @@
+"""Winnow beside a broker that is being written to: it sees what there is, and disturbs nothing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import winnow
+from tests.kafka.judge.broker import Broker
+from winnow import api
+from winnow.errors import LogDirInUseError
+from winnow.logdir.lock import broker_on
+from winnow.logdir.look import looking_at
+from winnow.logdir.names import INDEX, LOG, TIMEINDEX
+from winnow.policy.sources import Settings
+from winnow.storage.places import Places
+from winnow.verbs.verify.kinds import Kind
+
+pytestmark = pytest.mark.spark
+
+BUSY = {
+    "log.cleaner.min.cleanable.ratio": "0.01",
+    "log.cleaner.backoff.ms": "500",
+    "log.retention.check.interval.ms": "1000",
+    "log.initial.task.delay.ms": "500",
+    "log.segment.delete.delay.ms": "1000",
+}
+QUIET = "c-none"
+"""A compacted topic to which nothing is written any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    broker: Broker
+    log_dir: str
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A broker whose cleaner and retention never rest."""
+    place = tmp_path_factory.mktemp("beside")
+    with Broker(place / "log-dir", home=place / "home", settings=BUSY) as broker:
+        broker.produce("main", scale=0.2)
+        yield Running(broker, str(place / "log-dir"))
+
+
+@contextmanager
+def load(broker: Broker) -> Iterator[None]:
+    """Write to it inside the block."""
+    stop = threading.Event()
+
+    def write() -> None:
+        seed = 0
+        while not stop.is_set():
+            seed += 1
+            broker.produce("more", seed=seed, scale=0.2)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        writer.join()
+
+
+def test_nothing_wrong_is_found_under_load(spark: SparkSession, running: Running) -> None:
+    now = int(time.time() * 1000)
+    before = holders(running)
+    with load(running.broker):
+        plan = winnow.plan(spark, running.log_dir)
+        swept = winnow.verify(spark, running.log_dir)
+        found = api.doctor(spark, running.log_dir, settings=Settings(), now=now)
+        why = winnow.explain(spark, running.log_dir, f"{QUIET}-0")
+        assert holders(running) == before
+    assert [one.error for one in plan.partitions if one.error] == []
+    assert (swept.status, swept.findings, swept.exit_code) == ("sound", (), 0)
+    assert (found.exit_code, found.troubles, found.strangers) == (0, (), ())
+    assert not any(start.is_harmful for start in (*swept.starts, *found.starts))
+    advised = [one.arguments[0] for one in found.advice if "stopped" not in one.why]
+    assert not {"recover", "clean", "verify"} & {*advised}
+    for notes in (swept.notes, found.notes, why.notes):
+        (beside,) = (note for note in notes if "running broker" in note)
+        assert f"process {running.broker.pid}" in beside
+    own = ("Performing controller activation", "c-nullkey")  # of a first start, and of that topic
+    assert not [line for line in running.broker.complaints if not any(w in line for w in own)]
+
+
+def holders(running: Running) -> list[str]:
+    """The locks on the log directory. A lock taken for an instant would show up only by chance,
+    so `test_lock` counts the calls.
+    """
+    inode = Path(running.log_dir, ".lock").stat().st_ino
+    locks = Path("/proc/locks").read_text().splitlines()
+    return [line.partition(": ")[2] for line in locks if f":{inode} " in line]
+
+
+def test_verbs_that_change_refuse(spark: SparkSession, running: Running) -> None:
+    with pytest.raises(LogDirInUseError):
+        winnow.clean(spark, running.log_dir)
+    with pytest.raises(LogDirInUseError):
+        api.recover(running.log_dir)
+
+
+def test_partition_at_rest_has_the_plan_of_the_stopped_broker(
+    spark: SparkSession, running: Running
+) -> None:
+    """It is the same directory, so every figure is."""
+    now = int(time.time() * 1000)
+    live = winnow.plan(spark, running.log_dir, now=now)
+    running.broker.stop()
+    try:
+        stopped = winnow.plan(spark, running.log_dir, now=now)
+        assert winnow.verify(spark, running.log_dir).status == "sound"
+    finally:
+        running.broker.start()
+    rest = {(one.topic, one.partition): one for one in stopped.partitions if one.topic == QUIET}
+    assert rest
+    for one in live.partitions:
+        if one.topic == QUIET:
+            assert one == rest[one.topic, one.partition]
+
+
+def logs_of(running: Running, topics: str) -> list[Path]:
+    """The closed logs of partitions to which nothing is written."""
+    return [
+        log
+        for partition in Path(running.log_dir).glob(f"{topics}-[0-9]")
+        if not partition.name.startswith("__")
+        for log in sorted(partition.glob(f"*{LOG}"))[:-1]
+    ]
+
+
+def test_damage_is_found_beside_the_broker(spark: SparkSession, running: Running) -> None:
+    """Put right afterwards: the broker lives on."""
+    closed = [log for log in logs_of(running, "*") if log.with_suffix(INDEX).stat().st_size]
+    bit, index, gone = sorted(closed, key=lambda path: path.stat().st_size)[-3:]
+    index = index.with_suffix(INDEX)
+    saved = {path: path.read_bytes() for path in (bit, index)}
+    with bit.open("r+b") as file:
+        file.seek(len(saved[bit]) - 3)
+        file.write(bytes([saved[bit][-3] ^ 1]))
+    with index.open("r+b") as file:
+        file.truncate(len(saved[index]) - 3)
+    away = gone.rename(gone.parent / "elsewhere")
+    try:
+        found = winnow.verify(spark, running.log_dir).findings
+    finally:
+        away.rename(gone)
+        for path, data in saved.items():
+            path.write_bytes(data)
+    kinds = {(f"{one.log_dir}/{one.file}", one.kind) for one in found}
+    expected = {(bit, Kind.CRC), (index, Kind.OFFSET_INDEX), (gone, Kind.MISSING)}
+    assert {(str(path), kind) for path, kind in expected} <= kinds, found
+
+
+def test_what_was_seen_can_still_be_read_when_it_is_gone(running: Running) -> None:
+    partition = Path(running.log_dir, f"{QUIET}-0")
+    log = min(partition.glob(f"*{LOG}"))
+    data = log.read_bytes()
+    holder = broker_on(running.log_dir)
+    assert holder is not None
+    with looking_at(running.log_dir, holder):
+        away = log.rename(log.with_name(log.name + ".deleted"))
+        try:
+            assert Places().read_range(str(log), 0, len(data)) == data
+            assert log.name in {one.name for one in Places().list_dir(str(partition))}
+        finally:
+            away.rename(log)
+
+
+def test_active_segment_ends_as_after_a_clean_stop(running: Running) -> None:
+    """Indexes without preallocated bytes, and with the last entry that the stop adds."""
+    holder = broker_on(running.log_dir)
+    assert holder is not None
+    names = [path.name for path in Path(running.log_dir).iterdir() if path.is_dir()]
+    quiet = sorted(name for name in names if name.startswith("c-"))
+    seen = {}
+    with looking_at(running.log_dir, holder):
+        for name in quiet:
+            at = f"{running.log_dir}/{name}"
+            active = max(one.name for one in Places().list_dir(at) if one.name.endswith(LOG))
+            for suffix in (LOG, INDEX, TIMEINDEX):
+                path = f"{at}/{active.removesuffix(LOG)}{suffix}"
+                seen[path] = Places().read_bytes(path)
+    running.broker.stop()
+    try:
+        after = {path: Path(path).read_bytes() for path in seen if Path(path).exists()}
+    finally:
+        running.broker.start()
+    assert after.keys() & seen.keys()
+    assert {path: seen[path] for path in after} == after

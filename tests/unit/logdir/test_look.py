@@ -1,0 +1,265 @@
+"""A log directory that a broker holds locked is read as it was at one moment (S8.11)."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.fixtures.data import copy_log_dir
+from winnow.errors import CorruptLogError
+from winnow.logdir.listing import list_segments
+from winnow.logdir.lock import broker_on, lock_log_dir, lock_to_read
+from winnow.logdir.look import looking_at, notes_of_looks
+from winnow.logdir.meta import was_shut_down_cleanly
+from winnow.storage.beside.guest import by_mincore, cached_pages, read_at
+from winnow.storage.beside.look import look_at, use_looks, write_looks
+from winnow.storage.local import LocalStorage
+from winnow.storage.places import Places
+from winnow.storage.segment_io import load, map_range, release
+from winnow.storage.throttle import Throttle, throttled
+
+PARTITION = "c-tomb-0"
+_HOLDS = """
+import fcntl, sys
+file = open(sys.argv[1], "r+")
+fcntl.lockf(file, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    return copy_log_dir("clean", tmp_path / "log-dir", only=[PARTITION, "d-time-0"])
+
+
+@contextmanager
+def broker(log_dir: Path) -> Iterator[None]:
+    """A process that holds the lock as a broker does."""
+    (log_dir / ".lock").touch()
+    with subprocess.Popen(
+        [sys.executable, "-c", _HOLDS, str(log_dir / ".lock")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        try:
+            yield
+        finally:
+            child.communicate("")
+
+
+def test_broker_is_found_without_a_lock(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    real = fcntl.fcntl
+
+    def recorded(fd: int, command: int, argument: bytes) -> bytes:
+        asked.append(command)
+        return real(fd, command, argument)
+
+    monkeypatch.setattr(fcntl, "fcntl", recorded)
+    assert broker_on(str(log_dir)) is None
+    with broker(log_dir):
+        assert broker_on(str(log_dir)) is not None
+    assert {*asked} == {fcntl.F_OFD_GETLK}
+    with lock_log_dir(str(log_dir)):
+        assert broker_on(str(log_dir)) is None, "a run of Winnow is no broker"
+
+
+def test_stopped_directory_is_locked_and_read_as_it_is(log_dir: Path) -> None:
+    with lock_to_read(str(log_dir)):
+        assert look_at(str(log_dir)) is None
+        assert notes_of_looks() == ()
+
+
+def test_what_the_broker_is_changing_is_left_out(log_dir: Path) -> None:
+    partition = log_dir / PARTITION
+    before = {entry.name for entry in LocalStorage().list_dir(str(partition))}
+    log = min(partition.glob("*.log"))
+    for name in (f"{log.name}.cleaned", f"{log.name}.swap", f"{log.stem}.index.deleted"):
+        (partition / name).write_bytes(b"x")
+    (log_dir / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    with broker(log_dir), lock_to_read(str(log_dir)):
+        assert {entry.name for entry in Places().list_dir(str(partition))} == before
+        assert was_shut_down_cleanly(Places(), str(log_dir))
+        (note,) = notes_of_looks()
+        assert "beside its running broker" in note
+    assert not was_shut_down_cleanly(Places(), str(log_dir))
+
+
+def test_reading_goes_on_from_files_that_were_replaced_or_removed(log_dir: Path) -> None:
+    """Also in a process that did not open them."""
+    log, other = sorted((log_dir / PARTITION).glob("*.log"), key=lambda one: -one.stat().st_size)[
+        :2
+    ]
+    saved = log.read_bytes(), other.read_bytes()
+    code = (
+        "import sys; from winnow.storage.beside.look import use_looks; "
+        "from winnow.storage.places import Places; use_looks(sys.argv[1]); "
+        "[sys.stdout.buffer.write(Places().read_bytes(path)) for path in sys.argv[2:]]"
+    )
+    with broker(log_dir), lock_to_read(str(log_dir)):
+        looks = write_looks(str(log_dir.parent))
+        assert looks is not None
+        (log_dir / "new").write_bytes(b"another segment")
+        (log_dir / "new").replace(log)
+        other.unlink()
+        assert (Places().read_bytes(str(log)), Places().read_bytes(str(other))) == saved
+        command = [sys.executable, "-c", code, looks, str(log), str(other)]
+        child = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+        assert child.stdout == b"".join(saved)
+        assert not look_at(str(log)) or os.stat(looks).st_mode & 0o777 == 0o600
+    assert log.read_bytes() == b"another segment"
+
+
+def test_partition_that_is_made_later_is_not_there(log_dir: Path) -> None:
+    with broker(log_dir), lock_to_read(str(log_dir)):
+        (log_dir / "later-0").mkdir()
+        (log_dir / "later-0" / "00000000000000000000.log").touch()
+        assert "later-0" not in {entry.name for entry in Places().list_dir(str(log_dir))}
+        with pytest.raises(FileNotFoundError):
+            Places().list_dir(str(log_dir / "later-0"))
+
+
+def test_look_can_not_be_written_through(log_dir: Path) -> None:
+    path = str(log_dir / PARTITION / "new")
+    with broker(log_dir), lock_to_read(str(log_dir)):
+        for change in (
+            lambda: Places().create(path, b""),
+            lambda: Places().unlink(path),
+            lambda: Places().mkdir(path),
+            lambda: Places().rename(path, path + "2"),
+        ):
+            with pytest.raises(OSError, match="Read-only"):
+                change()
+    assert not Path(path).exists()
+
+
+@pytest.mark.parametrize("gradually", [False, True])
+def test_file_that_becomes_shorter_is_an_error_and_not_the_end(
+    log_dir: Path, *, gradually: bool
+) -> None:
+    """Were it mapped, reading would end this process with SIGBUS."""
+    log = max((log_dir / PARTITION).glob("*.log"))
+    with log.open("ab") as file:
+        file.write(bytes(2**20))
+    data = log.read_bytes()
+    with broker(log_dir), looking_at(str(log_dir), "a broker"):
+        seen = Places().entry(str(log)).size
+        assert seen < len(data), "the zeros are no batches"
+    log = min((log_dir / PARTITION).glob("*.log"))
+    log.write_bytes(data * 3)
+    with broker(log_dir), looking_at(str(log_dir), "a broker"):
+        size = Places().entry(str(log)).size
+        with map_range(str(log), 0, size, gradually=gradually) as buf:
+            os.truncate(log, 100)
+            if gradually:
+                with pytest.raises(CorruptLogError, match="became shorter"):
+                    load(buf, 0, size)
+            else:
+                assert bytes(buf) == data * 3
+            del buf
+        with pytest.raises(CorruptLogError, match="became shorter"):  # noqa: SIM117
+            with map_range(str(log), 0, size):
+                pass
+
+
+def test_bytes_are_those_of_a_map_when_loaded_piece_by_piece(log_dir: Path) -> None:
+    log = min((log_dir / PARTITION).glob("*.log"))
+    log.write_bytes(np.random.default_rng(7).bytes(5 * 2**20 + 17))
+    data = log.read_bytes()
+    with (
+        broker(log_dir),
+        looking_at(str(log_dir), "a broker"),
+        map_range(str(log), 4711, len(data), gradually=True) as buf,
+    ):
+        at = 0
+        while at < len(buf):
+            end = min(len(buf), at + 700_001)
+            load(buf, at, end)
+            assert bytes(buf[at:end]) == data[4711 + at : 4711 + end]
+            release(buf, end)
+            at = end
+        load(buf, 0, 10)
+        assert bytes(buf[:10]) == data[4711:4721]
+        del buf
+
+
+def test_page_cache_stays_as_it_was() -> None:
+    """On the disk of the checkout: what is in memory anyway has no cache."""
+    piece = 2**20
+    with tempfile.TemporaryFile(dir=Path(__file__).parents[3]) as file:
+        file.write(os.urandom(4 * piece))
+        file.flush()
+        fd = file.fileno()
+        os.fsync(fd)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        if cached_pages(fd, 0, 4 * piece):
+            pytest.skip("this file system keeps its pages in memory")
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+        os.pread(fd, piece, 2 * piece)
+        assert len(read_at(fd, 0, 4 * piece)) == 4 * piece
+        pages = [cached_pages(fd, at * piece, piece) for at in range(4)]
+        assert [count > 0 for count in pages] == [False, False, True, False]
+
+
+def test_pages_are_counted_alike_without_cachestat() -> None:
+    with tempfile.TemporaryFile(dir=Path(__file__).parents[3]) as file:
+        file.write(os.urandom(2**20))
+        file.flush()
+        os.fsync(file.fileno())
+        for _ in range(2):
+            counted = cached_pages(file.fileno(), 0, 2**20)
+            assert by_mincore(file.fileno(), 0, 2**20) == counted
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def test_reading_keeps_to_the_rate(log_dir: Path) -> None:
+    slept: list[float] = []
+    slow = Throttle(2**20, clock=lambda: 0.0, sleep=slept.append)
+    log = min((log_dir / PARTITION).glob("*.log"))
+    log.write_bytes(bytes(3 * 2**20))
+    with broker(log_dir), looking_at(str(log_dir), "a broker"), throttled(slow):
+        Places().read_range(str(log), 0, 2**20)
+    assert sum(slept) == pytest.approx(1)
+
+
+def test_damage_of_the_active_segment_is_not_cut_away(log_dir: Path) -> None:
+    """Only an end without whole batches may be a write that goes on."""
+    log = max((log_dir / PARTITION).glob("*.log"))
+    closed = max((log_dir / PARTITION).glob("*.log"), key=lambda one: one.stat().st_size)
+    data = bytearray(closed.read_bytes())
+    (log.parent / closed.name).write_bytes(data)
+    size = int.from_bytes(data[8:12]) + 12
+    data[size + 8 : size + 12] = (2**30).to_bytes(4)  # the second batch is too long
+    for path in sorted(log.parent.glob("*.log")):
+        if path.name > closed.name:
+            for of_segment in log.parent.glob(f"{path.stem}*"):
+                of_segment.unlink()
+    closed.write_bytes(data)
+    closed.with_suffix(".index").write_bytes(b"")
+    with broker(log_dir), looking_at(str(log_dir), "a broker"):
+        assert Places().entry(str(closed)).size == len(data)
+
+
+def test_listing_of_a_look_is_that_of_the_stopped_directory(log_dir: Path) -> None:
+    for name in (PARTITION, "d-time-0"):
+        stopped = list_segments(Places(), str(log_dir / name))
+        with broker(log_dir), looking_at(str(log_dir), "a broker"):
+            assert list_segments(Places(), str(log_dir / name)) == stopped
+
+
+def test_process_without_looks_reads_what_is_there(log_dir: Path) -> None:
+    use_looks(None)
+    assert look_at(str(log_dir)) is None
