@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from winnow.cli.call import Call
 from winnow.cli.options import OTHER, TIME, argument, value_of
-from winnow.cli.out import is_terminal, tell_contents
+from winnow.cli.out import is_terminal, tell_contents, tell_notes
 from winnow.cli.text.progress import progress_on_stderr
 from winnow.errors import CorruptLogError
 
@@ -31,6 +31,15 @@ class InspectOptions:
 
 def run_inspect(call: Call, own: InspectOptions) -> int:
     """Return the exit code. Errors in the paths are found before anything is printed."""
+    from winnow.logdir.lock import beside_brokers  # noqa: PLC0415
+    from winnow.logdir.look import notes_of_looks  # noqa: PLC0415
+
+    with beside_brokers(own.paths):
+        tell_notes(notes_of_looks())
+        return _inspect(call, own)
+
+
+def _inspect(call: Call, own: InspectOptions) -> int:
     from winnow.cli.text import inspect as inspect_text  # noqa: PLC0415 - it loads numba
     from winnow.cli.text import inspect_json  # noqa: PLC0415 - it loads numba
     from winnow.storage.places import Places  # noqa: PLC0415

@@ -48,6 +48,8 @@ class ReadRange:
     """No offset in these bytes is lower."""
     first: int
     end: int
+    below: int | None
+    """All its offsets are lower, and those of later ranges are not. None: it is unknown."""
     may_be_torn: bool
     """True if the log ends here, perhaps in an incomplete batch."""
     log: Entry
@@ -169,7 +171,7 @@ def ranges_of(
                 (aborted["last_offset"] >= base)
                 & (aborted["first_offset"] < (following or MAX_LONG))
             ]
-            for start_byte, end_byte, least in _cuts(
+            for start_byte, end_byte, least, below in _cuts(
                 segments, number, first, end, times, max_bytes
             ):
                 yield ReadRange(
@@ -180,6 +182,7 @@ def ranges_of(
                     least_offset=least,
                     first=first,
                     end=end,
+                    below=below,
                     may_be_torn=following is None and end_byte == segments.log(number).size,
                     log=segments.log(number),
                     may_grow=following is None and bool(segments.log(number).inode),
@@ -201,6 +204,27 @@ def half_swapped(storage: Storage, directory: str) -> Iterator[CorruptLogError]:
             )
 
 
+def planned_again(
+    storage: Storage, wanted: ReadRange, options: Options
+) -> Iterator[ReadRange] | None:
+    """Return where the offsets of a range are now that its segment was replaced or removed: what a
+    consumer that comes now gets. None: its offsets are unknown.
+    """
+    if wanted.below is None:
+        return None
+    directory = wanted.path.rpartition("/")[0]
+    segments = Segments(storage, directory)
+    first, end = max(wanted.first, wanted.least_offset), min(wanted.end, wanted.below)
+    return ranges_of(
+        segments,
+        wanted.topic_partition,
+        first,
+        end,
+        aborted=read_stable(segments)[1] if options.read_committed else wanted.aborted,
+        times=options.times,
+    )
+
+
 def _wanted(
     segments: Segments, topic_partition: TopicPartition, options: Options, log_start: int
 ) -> tuple[int, int]:
@@ -219,8 +243,8 @@ def _wanted(
 
 def _cuts(
     segments: Segments, number: int, first: int, end: int, times: Times, max_bytes: int
-) -> Iterator[tuple[int, int, int]]:
-    """Yield (start byte, end byte, least offset) of the parts of a segment to read."""
+) -> Iterator[tuple[int, int, int, int | None]]:
+    """Yield start byte, end byte, `least_offset` and `below` of the parts of a segment to read."""
     size = segments.log(number).size
     index, _ = segments.index(number, INDEX)
     floor = first
@@ -237,19 +261,23 @@ def _cuts(
     end_entry = int(np.searchsorted(index["offset"], end)) + 1
     after_end = _boundary(segments, number, index, end_entry)
     stop = size if after_end is None else after_end[0]
-    at, least = begin or (0, segments.bases[number])
+    at, least, _ = begin or (0, segments.bases[number], None)
+    following = segments.following(number)
+    last = after_end or (stop, 0, MAX_LONG if following is None else following)
     while at < stop:
         candidate = int(np.searchsorted(index["position"], at + max_bytes))
         cut = _boundary(segments, number, index, candidate)
         if cut is None or cut[0] >= stop:
-            cut = stop, 0
-        yield at, cut[0], least
-        at, least = cut
+            cut = last
+        yield at, cut[0], least, cut[2]
+        at, least, _ = cut
 
 
-def _boundary(segments: Segments, number: int, index: Array, entry: int) -> tuple[int, int] | None:
-    """Return the position of an entry's batch, and the least offset there. None if the log
-    contradicts the entry.
+def _boundary(
+    segments: Segments, number: int, index: Array, entry: int
+) -> tuple[int, int, int | None] | None:
+    """Return the position of an entry's batch, the least offset there, and the batch's base offset
+    if its header tells it. None if the log contradicts the entry.
 
     Old brokers recorded the last offset of an append of several batches, or the first one inside a
     compressed batch.
@@ -265,7 +293,7 @@ def _boundary(segments: Segments, number: int, index: Array, entry: int) -> tupl
     room = segments.log(number).size - position - FRAME_SIZE
     most = offset if head[MAGIC_AT] == MAX_MAGIC else segments.bases[number] + MAX_OFFSET_SPAN
     if least <= base <= most and _HEAD - FRAME_SIZE <= length <= room:
-        return (position, least)
+        return position, least, base if head[MAGIC_AT] == MAX_MAGIC else None
     return None
 
 

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from winnow import batch_memory
 from winnow.errors import BatchMemoryError, CorruptLogError, WinnowError
 from winnow.kafka_log.options import Mode, Options
-from winnow.kafka_log.ranges import ReadRange, Task, Unreadable
+from winnow.kafka_log.ranges import ReadRange, Task, Unreadable, planned_again
 from winnow.kafka_log.rows import Records, parts_of, problem_row, record_batch
 from winnow.logdir.batches import Piece, TornLogError
+from winnow.logdir.lock import beside_brokers
 from winnow.policy.transactions import aborted_batches
 from winnow.state import TopicPartition
+from winnow.storage.beside.look import look_at
 from winnow.storage.contract import Storage
 from winnow.wire.batch import CONTROL, MAX_MAGIC
 from winnow.wire.buffers import RecordBlocks, Rows
@@ -72,6 +74,10 @@ class _RangeReader:
 
     def read(self, storage: Storage) -> Iterator[pa.RecordBatch]:
         try:
+            with beside_brokers([self._range.path]):
+                if look_at(self._range.path) is not None:
+                    yield from self._beside(storage)
+                    return
             self._check_unchanged(storage)
             yield from self._batches(storage)
             self._check_unchanged(storage)
@@ -84,6 +90,22 @@ class _RangeReader:
                 hint="If a broker or a cleaner has removed it, load the DataFrame again. Otherwise "
                 "mount the directory under this path on all hosts of the cluster.",
             ) from None
+
+    def _beside(self, storage: Storage) -> Iterator[pa.RecordBatch]:
+        """Read beside a running broker, which may have replaced or removed the segment since the
+        read was planned. The offsets count then, wherever they are now.
+        """
+        try:
+            self._check_unchanged(storage)
+        except (FileNotFoundError, WinnowError):
+            again = planned_again(storage, self._range, self._options)
+            if again is None:
+                raise
+            for part in again:
+                reader = _RangeReader(self._options, self._schema, part)
+                yield from reader._batches(storage)
+            return
+        yield from self._batches(storage)
 
     def _check_unchanged(self, storage: Storage) -> None:
         """Check that the file is the one that was planned. Spark plans a DataFrame once, and its

@@ -132,9 +132,11 @@ class KafkaLogReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         from winnow.kafka_log.ranges import plan_tasks  # noqa: PLC0415 - loads numba, which options don't need
+        from winnow.logdir.lock import beside_brokers  # noqa: PLC0415
 
         # Spark would read an empty list as one partition whose value is None.
-        tasks = plan_tasks(Places(), self._options) or [()]
+        with beside_brokers(self._options.paths):
+            tasks = plan_tasks(Places(), self._options) or [()]
         return [InputPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:

@@ -19,15 +19,15 @@ from glob import iglob
 
 from winnow.errors import CorruptLogError, LogDirInUseError, WinnowError
 from winnow.logdir.lease import Lease, refuse_leased
-from winnow.logdir.look import looking_at
-from winnow.logdir.names import LOCK
+from winnow.logdir.look import OF_THE_BROKER, looking_at
+from winnow.logdir.names import LOCK, META_PROPERTIES
 from winnow.logdir.survey import LogDir, survey_log_dirs
 from winnow.storage.beside.look import look_at
 from winnow.storage.creating import create_file
 from winnow.storage.guarded import held, open_file, status_of
 from winnow.storage.permissions import user_name
 from winnow.storage.places import Places, lease_file_of
-from winnow.storage.urls import is_remote
+from winnow.storage.urls import is_remote, local_path
 from winnow.words import redacted
 
 _SECRET = re.compile(
@@ -101,8 +101,8 @@ def _locked(log_dir: str, fd: int, kind: int) -> ExitStack:
             f"the log directory {log_dir} is in use",
             found=f"its lock held by {holder}",
             where=f"{log_dir}/{LOCK}",
-            hint="Stop the broker or other process, and run again. doctor, plan, explain and verify "
-            "also read beside a running broker.",
+            hint="Stop the broker or other process, and run again. Beside a running broker, "
+            "doctor, plan, explain, verify and inspect work.",
         ) from None
     except BaseException:
         os.close(fd)
@@ -159,6 +159,40 @@ def broker_on(log_dir: str) -> str | None:
             return None
         kind, _, _, _, pid = _FLOCK.unpack(answer)
         return None if kind == fcntl.F_UNLCK or pid < 0 else _describe_holder(fd)
+
+
+def _is_log_dir(path: str) -> bool:
+    with suppress(OSError, CorruptLogError):  # readers report what is wrong
+        return Places().exists(f"{path}/{META_PROPERTIES}")
+    return False
+
+
+@contextmanager
+def beside_brokers(paths: Sequence[str]) -> Iterator[None]:
+    """Read these log directories, partitions or files inside the block as they were at one moment,
+    where a broker is running on them. A file that a broker is about to rename or to remove is read
+    as it is. Locks nothing.
+    """
+    wanted: dict[str, set[str] | None] = {}
+    for given in map(local_path, paths):
+        if is_remote(given) or given.endswith(OF_THE_BROKER):
+            continue
+        path = Places().canonical(given)
+        above, _, name = path.rpartition("/")
+        top, _, partition = above.rpartition("/")
+        for log_dir, directory in ((path, None), (above, name), (top, partition)):
+            if _is_log_dir(log_dir):
+                names = wanted.setdefault(log_dir, set())
+                if directory is None or names is None:
+                    wanted[log_dir] = None
+                else:
+                    names.add(directory)
+                break
+    with ExitStack() as looks:
+        for log_dir, names in wanted.items():
+            if (broker := broker_on(log_dir)) is not None:
+                looks.enter_context(looking_at(log_dir, broker, only=names))
+        yield
 
 
 def holder_of(log_dir: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Look at a log directory while its broker runs: a `Look` that shows each partition as it was at one
+"""Look at a log directory while its broker runs: a `Look` shows each partition as it was at one
 moment, in the shape in which a clean stop would have left it (S8.11).
 
 What the broker is just changing is left out, because it is no fact about the log: files that it
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -53,7 +53,7 @@ from winnow.words import counted, first_few, instant
 
 _LOCAL = LocalStorage()
 _ATTEMPTS = 8
-_OF_THE_BROKER = (CLEANED, SWAP, DELETED)
+OF_THE_BROKER = (CLEANED, SWAP, DELETED)
 """Ends of the names of files that a running broker is about to rename or to remove."""
 _READ_AT_ONCE = (LEADER_EPOCHS, PARTITION_METADATA)
 _SPARE_DESCRIPTORS = 512
@@ -61,18 +61,19 @@ _SPARE_DESCRIPTORS = 512
 
 
 @contextmanager
-def looking_at(log_dir: str, broker: str) -> Iterator[Look]:
+def looking_at(log_dir: str, broker: str, *, only: Collection[str] | None = None) -> Iterator[Look]:
     """Look at a log directory whose broker runs, and read through the look inside the block.
 
-    `broker`: the broker, in words. The metadata log is read last, between two listings with the
-    same partitions, so that it knows each of them and no other.
+    `broker`: the broker, in words. `only`: names of directories; nobody reads others. The metadata
+    log is read last, between two listings with the same partitions, so that it knows each of them
+    and no other.
     """
     with ExitStack() as opened:
         descriptors = _Descriptors(opened)
         small = {name: _whole(f"{log_dir}/{name}") for name in OFFSET_CHECKPOINTS}
         seen: dict[str, Mapping[str, Seen]] = {}
         changing: set[str] = set()
-        first = now = _directories(log_dir)
+        first = now = _directories(log_dir, only)
         for _ in range(_ATTEMPTS):
             for name in sorted(now.keys(), key=_metadata_log_last):
                 if name in seen and _metadata_log_last(name) == 0:
@@ -84,7 +85,7 @@ def looking_at(log_dir: str, broker: str) -> Iterator[Look]:
                     seen.pop(name, None)
                 except _ChangingError:
                     changing.add(name)
-            before, now = now, _directories(log_dir)
+            before, now = now, _directories(log_dir, only)
             for name, entry in before.items():
                 if name in now and now[name].inode != entry.inode:
                     seen.pop(name, None)  # another topic of the same name
@@ -130,10 +131,14 @@ def _note(look: Look) -> str:
     )
 
 
-def _directories(log_dir: str) -> dict[str, Entry]:
+def _directories(log_dir: str, only: Collection[str] | None) -> dict[str, Entry]:
     """Return the directories of current partitions. Links are none: readers report them."""
     entries = _LOCAL.list_dir(log_dir)
-    return {entry.name: entry for entry in entries if entry.is_dir and _is_current(entry.name)}
+    return {
+        entry.name: entry
+        for entry in entries
+        if entry.is_dir and _is_current(entry.name) and (only is None or entry.name in only)
+    }
 
 
 def _metadata_log_last(name: str) -> int:
@@ -248,7 +253,7 @@ def _listed(path: str) -> dict[str, Entry]:
     return {
         entry.name: entry
         for entry in entries
-        if not entry.name.endswith(_OF_THE_BROKER)
+        if not entry.name.endswith(OF_THE_BROKER)
         and not entry.name.endswith(".tmp")
         # It was listed, and removed before it was looked at.
         and (entry.is_file or entry.is_dir or entry.is_link or entry.stamp)

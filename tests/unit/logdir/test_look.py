@@ -7,14 +7,13 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.fixtures.data import copy_log_dir
+from tests.lock_holder import broker
 from winnow.errors import CorruptLogError
 from winnow.logdir.listing import list_segments
 from winnow.logdir.lock import broker_on, lock_log_dir, lock_to_read
@@ -28,36 +27,11 @@ from winnow.storage.segment_io import load, map_range, release
 from winnow.storage.throttle import Throttle, throttled
 
 PARTITION = "c-tomb-0"
-_HOLDS = """
-import fcntl, sys
-file = open(sys.argv[1], "r+")
-fcntl.lockf(file, fcntl.LOCK_EX)
-print("held", flush=True)
-sys.stdin.read()
-"""
 
 
 @pytest.fixture
 def log_dir(tmp_path: Path) -> Path:
     return copy_log_dir("clean", tmp_path / "log-dir", only=[PARTITION, "d-time-0"])
-
-
-@contextmanager
-def broker(log_dir: Path) -> Iterator[None]:
-    """A process that holds the lock as a broker does."""
-    (log_dir / ".lock").touch()
-    with subprocess.Popen(
-        [sys.executable, "-c", _HOLDS, str(log_dir / ".lock")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as child:
-        assert child.stdout is not None
-        child.stdout.readline()
-        try:
-            yield
-        finally:
-            child.communicate("")
 
 
 def test_broker_is_found_without_a_lock(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
