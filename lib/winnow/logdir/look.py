@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -33,6 +33,7 @@ from winnow.logdir.names import (
     INDEX,
     LEADER_EPOCHS,
     LOG,
+    META_PROPERTIES,
     METADATA_TOPIC,
     OFFSET_CHECKPOINTS,
     PARTITION_METADATA,
@@ -45,7 +46,7 @@ from winnow.logdir.names import (
     segment_file,
 )
 from winnow.storage.beside.look import Look, LookStorage, Seen, looking, looks
-from winnow.storage.contract import Entry
+from winnow.storage.contract import Entry, entry_if_there
 from winnow.storage.guarded import open_file
 from winnow.storage.local import LocalStorage, entry_of
 from winnow.wire.batch import NO_TIMESTAMP, out_of_reach
@@ -93,7 +94,7 @@ def looking_at(log_dir: str, broker: str, *, only: Collection[str] | None = None
                 break
         shown = {
             name: Seen(entry) if (data := small.get(name)) is None else _with_data(entry, data)
-            for name, entry in ((entry.name, entry) for entry in _LOCAL.list_dir(log_dir))
+            for name, entry in ((entry.name, entry) for entry in _root(log_dir, only))
             if not _is_current(name) or not entry.is_dir or (name in now and name in seen)
         }
         marker = Entry(CLEAN_SHUTDOWN, is_file=True, mtime_ns=now_ms() * 1_000_000)
@@ -133,12 +134,20 @@ def _note(look: Look) -> str:
 
 def _directories(log_dir: str, only: Collection[str] | None) -> dict[str, Entry]:
     """Return the directories of current partitions. Links are none: readers report them."""
-    entries = _LOCAL.list_dir(log_dir)
     return {
         entry.name: entry
-        for entry in entries
-        if entry.is_dir and _is_current(entry.name) and (only is None or entry.name in only)
+        for entry in _root(log_dir, only)
+        if entry.is_dir and _is_current(entry.name)
     }
+
+
+def _root(log_dir: str, only: Collection[str] | None) -> Sequence[Entry]:
+    """Return the entries of a log directory; with `only`, these and the broker's own files."""
+    if only is None:
+        return _LOCAL.list_dir(log_dir)
+    names = sorted({*only, META_PROPERTIES, *OFFSET_CHECKPOINTS})
+    found = (entry_if_there(_LOCAL, f"{log_dir}/{name}") for name in names)
+    return [entry for entry in found if entry is not None]
 
 
 def _metadata_log_last(name: str) -> int:
