@@ -61,7 +61,7 @@ def explain(
 
     Args:
         spark: The session whose executors read the files.
-        log_dirs: One path or URL, or all `log.dirs` of one stopped broker.
+        log_dirs: One path or URL, or all `log.dirs` of one broker.
         partition: TOPIC-PARTITION, the name of the partition's directory.
         offset: Explain the record at this offset. By default only the partition is explained.
         key: Explain all records with this key. Text is encoded as UTF-8. Excludes `offset`. By
@@ -89,7 +89,7 @@ def explain(
     Raises:
         UsageError: An argument can't be used, the partition does not exist, or a directory is not a
             Kafka log directory.
-        LogDirInUseError: A broker is running on a log directory.
+        LogDirInUseError: Another run of Winnow holds the lock of a log directory.
 
     Example:
         >>> why = winnow.explain(
@@ -125,7 +125,7 @@ def doctor(
 
     Args:
         spark: The session whose executors read the files.
-        log_dirs: One path or URL, or all `log.dirs` of one or several stopped brokers.
+        log_dirs: One path or URL, or all `log.dirs` of one or several brokers.
         settings: All settings, already parsed.
         now: The clock of every decision, in ms since 1970.
         topics: Globs of topics. By default all topics.
@@ -138,7 +138,7 @@ def doctor(
 
     Raises:
         UsageError: An argument can't be used, or a directory is not a Kafka log directory.
-        LogDirInUseError: A broker is running on a log directory.
+        LogDirInUseError: Another run of Winnow holds the lock of a log directory.
 
     Example:
         >>> from winnow.policy.sources import Settings
@@ -206,7 +206,7 @@ def verify(
 
     Raises:
         UsageError: An argument can't be used, or a directory is not a Kafka log directory.
-        LogDirInUseError: A broker is running on a log directory.
+        LogDirInUseError: Another run of Winnow holds the lock of a log directory.
 
     Example:
         >>> winnow.verify(spark, "/var/lib/kafka", topics="c-*").status
@@ -281,7 +281,7 @@ def compare_replicas(
 
     Raises:
         UsageError: An argument can't be used, or a directory is not a Kafka log directory.
-        LogDirInUseError: A broker is running on a log directory.
+        LogDirInUseError: Another run of Winnow holds the lock of a log directory.
         CorruptLogError: A checkpoint can't be read.
 
     Example:

@@ -49,7 +49,7 @@ def plan(
 
     Args:
         spark: The session whose executors read the files.
-        log_dirs: One path or URL, or all `log.dirs` of one or several stopped brokers.
+        log_dirs: One path or URL, or all `log.dirs` of one or several brokers.
         settings: All settings, already parsed. By default the next five arguments have them.
         server_properties: Name of the broker's server.properties, or one name for each broker. By
             default none is read.
@@ -84,7 +84,7 @@ def plan(
 
     Raises:
         UsageError: An argument can't be used, or a directory is not a Kafka log directory.
-        LogDirInUseError: A broker is running on a log directory.
+        LogDirInUseError: Another run of Winnow holds the lock of a log directory.
         StoppedError: The run was stopped before it had a result.
 
     Example:

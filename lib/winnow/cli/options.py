@@ -133,9 +133,7 @@ class CommandLine:
     Scripts depend on the names of the options: do not change them.
     """
 
-    log_dirs: Sequence[str] = argument(
-        "Directories of a stopped broker's log.dirs.", "LOG_DIR", default=()
-    )
+    log_dirs: Sequence[str] = argument("Directories of a broker's log.dirs.", "LOG_DIR", default=())
 
     topics: Sequence[str] = WHAT.several("Only topics that match; repeatable.", "GLOB")
     exclude: Sequence[str] = WHAT.several(

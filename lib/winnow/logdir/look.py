@@ -8,6 +8,7 @@ of the active segment, entries of its indexes that were written later, and preal
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -45,7 +46,7 @@ from winnow.logdir.names import (
     parse_partition_dir,
     segment_file,
 )
-from winnow.storage.beside.look import Look, LookStorage, Seen, looking, looks
+from winnow.storage.beside.look import Look, LookStorage, SeenFile, looking, looks
 from winnow.storage.contract import Entry, entry_if_there
 from winnow.storage.guarded import open_file
 from winnow.storage.local import LocalStorage, entry_of
@@ -57,6 +58,8 @@ _ATTEMPTS = 8
 OF_THE_BROKER = (CLEANED, SWAP, DELETED)
 """Ends of the names of files that a running broker is about to rename or to remove."""
 _READ_AT_ONCE = (LEADER_EPOCHS, PARTITION_METADATA)
+_LEAST_DESCRIPTOR = 1024
+"""Lower numbers are left to sockets: `select`, which PySpark calls, takes no higher ones."""
 _SPARE_DESCRIPTORS = 512
 """For everything else that the process opens."""
 
@@ -72,7 +75,7 @@ def looking_at(log_dir: str, broker: str, *, only: Collection[str] | None = None
     with ExitStack() as opened:
         descriptors = _Descriptors(opened)
         small = {name: _whole(f"{log_dir}/{name}") for name in OFFSET_CHECKPOINTS}
-        seen: dict[str, Mapping[str, Seen]] = {}
+        seen: dict[str, Mapping[str, SeenFile]] = {}
         changing: set[str] = set()
         first = now = _directories(log_dir, only)
         for _ in range(_ATTEMPTS):
@@ -93,12 +96,12 @@ def looking_at(log_dir: str, broker: str, *, only: Collection[str] | None = None
             if now.keys() == before.keys() and now.keys() <= {*seen, *changing}:
                 break
         shown = {
-            name: Seen(entry) if (data := small.get(name)) is None else _with_data(entry, data)
+            name: SeenFile(entry) if (data := small.get(name)) is None else _with_data(entry, data)
             for name, entry in ((entry.name, entry) for entry in _root(log_dir, only))
             if not _is_current(name) or not entry.is_dir or (name in now and name in seen)
         }
         marker = Entry(CLEAN_SHUTDOWN, is_file=True, mtime_ns=now_ms() * 1_000_000)
-        shown[CLEAN_SHUTDOWN] = Seen(marker, b"")
+        shown[CLEAN_SHUTDOWN] = SeenFile(marker, b"")
         look = Look(
             root=log_dir,
             pid=os.getpid(),
@@ -173,7 +176,8 @@ class _Descriptors:
         with suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
             soft = hard
-        self._left = max(0, soft - _SPARE_DESCRIPTORS - len(os.listdir("/proc/self/fd")))
+        used = max(_LEAST_DESCRIPTOR, *map(int, os.listdir("/proc/self/fd")))
+        self._left = max(0, soft - used - _SPARE_DESCRIPTORS)
         self._opened = opened
 
     def keep(self, descriptor: int) -> int | None:
@@ -182,8 +186,10 @@ class _Descriptors:
             os.close(descriptor)
             return None
         self._left -= 1
-        self._opened.callback(os.close, descriptor)
-        return descriptor
+        kept = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _LEAST_DESCRIPTOR)
+        os.close(descriptor)
+        self._opened.callback(os.close, kept)
+        return kept
 
 
 def _whole(path: str) -> bytes | None:
@@ -193,11 +199,11 @@ def _whole(path: str) -> bytes | None:
     return None
 
 
-def _with_data(entry: Entry, data: bytes) -> Seen:
-    return Seen(replace(entry, size=len(data)), data)
+def _with_data(entry: Entry, data: bytes) -> SeenFile:
+    return SeenFile(replace(entry, size=len(data)), data)
 
 
-def _partition(path: str, log_dir: str, descriptors: _Descriptors) -> Mapping[str, Seen]:
+def _partition(path: str, log_dir: str, descriptors: _Descriptors) -> Mapping[str, SeenFile]:
     """Raises FileNotFoundError if it went away, and _ChangingError."""
     for _ in range(_ATTEMPTS):
         with ExitStack() as attempt:
@@ -209,7 +215,7 @@ def _partition(path: str, log_dir: str, descriptors: _Descriptors) -> Mapping[st
     raise _ChangingError
 
 
-def _kept(seen: Mapping[str, Seen], descriptors: _Descriptors) -> dict[str, Seen]:
+def _kept(seen: Mapping[str, SeenFile], descriptors: _Descriptors) -> dict[str, SeenFile]:
     return {
         name: one
         if one.descriptor is None
@@ -218,16 +224,16 @@ def _kept(seen: Mapping[str, Seen], descriptors: _Descriptors) -> dict[str, Seen
     }
 
 
-def _attempt(path: str, opened: ExitStack) -> dict[str, Seen] | None:
+def _attempt(path: str, opened: ExitStack) -> dict[str, SeenFile] | None:
     """List, open, list again. None: closed segments changed meanwhile."""
     identity = _whole(f"{path}/{PARTITION_METADATA}")
     listed = _listed(path)
     active = max((name for name in listed if name.endswith(LOG)), default="").removesuffix(LOG)
-    found: dict[str, Seen] = {}
+    found: dict[str, SeenFile] = {}
     for name, entry in listed.items():
         at = f"{path}/{name}"
         if not entry.is_file:
-            found[name] = Seen(entry)
+            found[name] = SeenFile(entry)
         elif name in _READ_AT_ONCE:
             data = _whole(at)
             if data is None:
@@ -239,14 +245,14 @@ def _attempt(path: str, opened: ExitStack) -> dict[str, Seen] | None:
             except FileNotFoundError:
                 return None
             except (OSError, CorruptLogError):
-                found[name] = Seen(entry)  # readers report why
+                found[name] = SeenFile(entry)  # readers report why
                 continue
             opened.callback(os.close, descriptor)
             status = os.fstat(descriptor)
             grows = bool(active) and name.startswith(active) and not name.endswith(SNAPSHOT)
             if not grows and (status.st_size, status.st_ino) != (entry.size, entry.stamp[1]):
                 return None
-            found[name] = Seen(entry_of(name, status), descriptor=descriptor, grows=grows)
+            found[name] = SeenFile(entry_of(name, status), descriptor=descriptor, grows=grows)
     again = _listed(path)
     same = listed.keys() == again.keys() and all(
         found[name].grows or name in _READ_AT_ONCE or entry.stamp[1:3] == again[name].stamp[1:3]
@@ -269,7 +275,7 @@ def _listed(path: str) -> dict[str, Entry]:
     }
 
 
-def _as_stopped(path: str, log_dir: str, seen: dict[str, Seen]) -> Mapping[str, Seen]:
+def _as_stopped(path: str, log_dir: str, seen: dict[str, SeenFile]) -> Mapping[str, SeenFile]:
     """Let the active segment end with its last whole batch, and its indexes with it."""
     bases = []
     for name in seen:
@@ -299,7 +305,9 @@ class _End:
     timeindex: bytes
 
 
-def _end_of_active(storage: LookStorage, path: str, base: int, seen: Mapping[str, Seen]) -> _End:
+def _end_of_active(
+    storage: LookStorage, path: str, base: int, seen: Mapping[str, SeenFile]
+) -> _End:
     log, size = f"{path}/{segment_file(base, LOG)}", seen[segment_file(base, LOG)].entry.size
     offsets = _entries(storage, path, seen, segment_file(base, INDEX), OFFSET_ENTRY_SIZE)
     index = np.frombuffer(offsets, OFFSET_ENTRY_ON_DISK)
@@ -331,7 +339,7 @@ def _end_of_active(storage: LookStorage, path: str, base: int, seen: Mapping[str
 
 
 def _entries(
-    storage: LookStorage, path: str, seen: Mapping[str, Seen], name: str, entry_size: int
+    storage: LookStorage, path: str, seen: Mapping[str, SeenFile], name: str, entry_size: int
 ) -> bytes:
     """Return the whole entries of an index of the active segment."""
     if name not in seen:

@@ -270,6 +270,12 @@ class Broker:
             *("--bootstrap-server", self.bootstrap, "--create", "--topic", name),
         )
 
+    def delete_topic(self, name: str) -> None:
+        self._tool(
+            "org.apache.kafka.tools.TopicCommand",
+            *("--bootstrap-server", self.bootstrap, "--delete", "--topic", name),
+        )
+
     def topic_configs(self) -> str:
         """The topics' own settings, as lines `topic key=value`."""
         return self._tool("Produce", self.bootstrap, "configs")

@@ -31,7 +31,7 @@ _LOCAL = LocalStorage()
 
 @pickled_by_fields
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenFile:
     """A file or directory, as a look found it."""
 
     entry: Entry
@@ -57,7 +57,7 @@ class Look:
     """The process that holds the descriptors."""
     at_ms: int
     """When it looked, in ms since 1970."""
-    directories: Mapping[str, Mapping[str, Seen]]
+    directories: Mapping[str, Mapping[str, SeenFile]]
     """By path; the names in each, ascending."""
     program: str = ""
     """The program that changes it, in words."""
@@ -66,7 +66,7 @@ class Look:
     changing: tuple[str, ...] = ()
     """Directories that changed at each of several attempts. They are left out."""
 
-    def file_at(self, path: str) -> Seen | None:
+    def file_at(self, path: str) -> SeenFile | None:
         """Return what is at a path. None: it is in a directory that was not looked into.
 
         Raises FileNotFoundError if there was nothing.
@@ -97,7 +97,7 @@ class Look:
         )
 
 
-def _differs(now: os.stat_result, seen: Seen) -> bool:
+def _differs(now: os.stat_result, seen: SeenFile) -> bool:
     if seen.grows:
         return now.st_size < seen.entry.size
     return (now.st_size, now.st_mtime_ns) != (seen.entry.size, seen.entry.mtime_ns)
@@ -154,7 +154,7 @@ def _read_looks(path: str) -> tuple[Look, ...]:
     return looks
 
 
-def open_seen(look: Look, path: str, seen: Seen) -> int:
+def open_seen(look: Look, path: str, seen: SeenFile) -> int:
     """Open the file that was found under this name.
 
     Raises OSError (ESTALE) if another file has its name, and nobody holds the first.

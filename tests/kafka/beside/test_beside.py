@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import winnow
+from tests.kafka.beside.load import BUSY, QUIET, load
 from tests.kafka.judge.broker import Broker
 from winnow import api
 from winnow.cli.main import run
@@ -26,16 +25,6 @@ from winnow.storage.places import Places
 from winnow.verbs.verify.kinds import Kind
 
 pytestmark = pytest.mark.spark
-
-BUSY = {
-    "log.cleaner.min.cleanable.ratio": "0.01",
-    "log.cleaner.backoff.ms": "500",
-    "log.retention.check.interval.ms": "1000",
-    "log.initial.task.delay.ms": "500",
-    "log.segment.delete.delay.ms": "1000",
-}
-QUIET = "c-none"
-"""A compacted topic to which nothing is written any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,26 +40,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     with Broker(place / "log-dir", home=place / "home", settings=BUSY) as broker:
         broker.produce("main", scale=0.2)
         yield Running(broker, str(place / "log-dir"))
-
-
-@contextmanager
-def load(broker: Broker) -> Iterator[None]:
-    """Write to it inside the block."""
-    stop = threading.Event()
-
-    def write() -> None:
-        seed = 0
-        while not stop.is_set():
-            seed += 1
-            broker.produce("more", seed=seed, scale=0.2, topics=f"(?!{QUIET}$).*")
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        writer.join()
 
 
 def test_nothing_wrong_is_found_under_load(spark: SparkSession, running: Running) -> None:

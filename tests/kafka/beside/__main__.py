@@ -1,0 +1,111 @@
+"""All verbs that only look, in a loop beside a broker under load.
+
+    python -m tests.kafka.beside --minutes 60 --kafka-version 4.3.1
+
+Prints what was wrongly found, and records the result in docs/proofs/beside.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.kafka.beside.load import BUSY, QUIET, load
+from tests.kafka.judge.broker import Broker
+from tests.kafka.judge.jars import KAFKA_VERSION
+from tests.machine import machine
+
+PROJECT = Path(__file__).resolve().parents[3]
+PAGE = PROJECT / "docs" / "proofs" / "beside.md"
+VERBS = {
+    "doctor": ["doctor"],
+    "plan": ["plan"],
+    "plan --estimate": ["plan", "--estimate"],
+    "explain": ["explain", "--partition", f"{QUIET}-0"],
+    "verify": ["verify"],
+    "inspect": ["inspect"],
+}
+MINUTE = 60
+HEAD = """\
+# Beside a running broker
+
+Every verb that only looks, as a command of its own, in a loop beside a broker whose cleaner and
+retention never rest (ratio 0.01, every second), under transactions, commits, and topics that are
+created and deleted. A finding, an exit code other than 0 or a line of the broker's log at WARN or
+above that the load alone does not cause counts as wrong.
+
+    python -m tests.kafka.beside --minutes 60 --kafka-version V
+
+| Kafka | minutes | runs | partitions that went away meanwhile | wrong | made |
+|---|--:|--:|--:|--:|---|
+"""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--kafka-version", default=KAFKA_VERSION)
+    asked = parser.parse_args()
+    runs: Counter[str] = Counter()
+    wrong: list[str] = []
+    gone = 0
+    with tempfile.TemporaryDirectory(prefix="winnow-beside-") as place:
+        home = Path(place)
+        broker = Broker(
+            home / "log-dir", home=home / "home", settings=BUSY, version=asked.kafka_version
+        )
+        with broker:
+            broker.produce("main", scale=0.2)
+            end = time.monotonic() + asked.minutes * MINUTE
+            with load(broker, topics=True):
+                while time.monotonic() < end:
+                    for name, arguments in VERBS.items():
+                        found, went = run(arguments, home / "log-dir")
+                        runs[name] += 1
+                        gone += went
+                        wrong += [f"{name}: {one}" for one in found]
+    for line in wrong:
+        sys.stdout.write(f"{line}\n")
+    minutes, many = f"{asked.minutes:g}", runs.total()
+    sys.stdout.write(f"{many} runs, {gone} partitions went away, {len(wrong)} wrong\n")
+    record(asked.kafka_version, [minutes, f"{many:,}", str(gone), str(len(wrong))])
+    return int(bool(wrong))
+
+
+def run(arguments: list[str], log_dir: Path) -> tuple[list[str], int]:
+    """Return what is wrong, and how many partitions went away while the verb looked."""
+    verb, *options = arguments
+    command = [PROJECT / "spark-submit.sh", verb, str(log_dir), *options, "--json", "--quiet"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    wrong = [] if done.returncode == 0 else [f"exit code {done.returncode}: {done.stderr[-2000:]}"]
+    note = done.stderr + done.stdout
+    if "beside its running broker" not in note:
+        wrong.append(f"it does not say that a broker is running: {done.stderr[-2000:]}")
+    told = json.loads(done.stdout) if done.stdout.startswith("{") else {}
+    wrong += [str(one) for one in told.get("findings", ())]
+    wrong += [str(one["error"]) for one in told.get("partitions", ()) if one.get("error")]
+    wrong += [str(one) for one in told.get("troubles", ())]
+    _, went, after = note.partition(" went away")
+    number = note[: note.find(" partition" if went else "")].rpartition("; ")[2] if after else "0"
+    return wrong, int(number) if number.isdigit() else 0
+
+
+def record(version: str, figures: list[str]) -> None:
+    """Put a row of this version in place of an earlier one."""
+    rows = PAGE.read_text(encoding="utf-8").splitlines() if PAGE.exists() else []
+    rows = [row for row in rows if row.startswith("| ") and not row.startswith(f"| {version} |")]
+    rows = [row for row in rows if not row.startswith("| Kafka |")]
+    made = f"{datetime.now(UTC):%Y-%m-%d}, {machine()}"
+    rows.append(f"| {version} | {' | '.join(figures)} | {made} |")
+    PAGE.write_text(HEAD + "".join(f"{row}\n" for row in sorted(rows)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

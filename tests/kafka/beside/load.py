@@ -1,0 +1,61 @@
+"""What keeps a broker and its directories changing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.kafka.judge.broker import Broker
+
+BUSY = {
+    "log.cleaner.min.cleanable.ratio": "0.01",
+    "log.cleaner.backoff.ms": "500",
+    "log.retention.check.interval.ms": "1000",
+    "log.initial.task.delay.ms": "500",
+    "log.segment.delete.delay.ms": "1000",
+}
+"""Cleaner and retention never rest."""
+QUIET = "c-none"
+"""A compacted topic to which nothing is written meanwhile."""
+
+
+@contextmanager
+def load(broker: Broker, *, topics: bool = False) -> Iterator[None]:
+    """Write to all topics but QUIET inside the block, with transactions and commits. `topics`: also
+    create topics and delete them.
+    """
+    stop = threading.Event()
+    failed: list[BaseException] = []
+
+    def again(do: object) -> None:
+        number = 0
+        try:
+            while not stop.is_set():
+                number += 1
+                do(number)  # type: ignore[operator]
+        except BaseException as error:  # noqa: BLE001 - raised in the test's thread
+            failed.append(error)
+
+    def write(number: int) -> None:
+        broker.produce("more", seed=number, scale=0.2, topics=f"(?!{QUIET}$).*")
+
+    def come_and_go(number: int) -> None:
+        name = f"comes-{number % 3}"
+        broker.create_topic(name)
+        broker.delete_topic(name)
+
+    threads = [
+        threading.Thread(target=again, args=[do])
+        for do in (write, *([come_and_go] if topics else []))
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    if failed:
+        raise failed[0]
