@@ -4,17 +4,25 @@ header, records and a footer.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.fixtures.data import copy_log_dir
 from tests.unit.cleaning.sweeps import brief, findings
 from tests.unit.logdir.metadata_logs import COMPACT, FOOTER, HEADER, batch, control, log, snapshot
+from tests.unit.wire.metadata_values import framed
+from winnow.logdir import metadata_log as metadata_log_files
 from winnow.logdir.metadata import METADATA_DIR
+from winnow.logdir.metadata_log import read_snapshot
+from winnow.storage.contract import Storage
+from winnow.verbs.verify import metadata_log
 from winnow.verbs.verify.findings import Finding
+from winnow.wire.batch import Codec
 
 SNAPSHOT = f"{METADATA_DIR}/00000000000000000030-0000000001.checkpoint"
 
@@ -168,3 +176,36 @@ def test_bootstrap_checkpoint_that_is_not_whole_is_reported(log_dir: Path, conte
     assert brief(log_dir) == []
     path.write_bytes(content)
     assert brief(log_dir) == [("metadata", "bootstrap.checkpoint", None)]
+
+
+def test_a_snapshot_with_many_names_is_read_once(
+    log_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hard link costs nothing, and a snapshot may have many records."""
+    log_dir = log_dir / METADATA_DIR
+    first = snapshot(log_dir, 30, COMPACT)
+    for end in range(31, 50):
+        os.link(first, log_dir / f"{end:020d}-0000000001.checkpoint")
+    read: list[str] = []
+
+    def counted(storage: Storage, path: str, **more: Any) -> Any:
+        read.append(path.removeprefix(f"{log_dir}/"))
+        return read_snapshot(storage, path, **more)
+
+    monkeypatch.setattr(metadata_log, "read_snapshot", counted)
+    assert [one.file for one in findings(log_dir.parent) if one.file.endswith(".checkpoint")] == []
+    assert [name for name in read if name.startswith("0")] == [f"{49:020d}-0000000001.checkpoint"]
+
+
+def test_compressed_snapshots_have_one_limit_for_all(
+    log_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metadata_log_files, "_MAX_DECOMPRESSED_BYTES", 100_000)
+    small = batch(1, *[framed(15, bytes(1_000))] * 40, codec=Codec.ZSTD)
+    for end in range(30, 36):
+        snapshot(
+            log_dir / METADATA_DIR, end, batches=[control(0, HEADER), small, control(41, FOOTER)]
+        )
+    told = [found.message for found in findings(log_dir)]
+    over = [message for message in told if "compressed batches of a metadata log" in message]
+    assert len(over) == 4, "two are within the limit"

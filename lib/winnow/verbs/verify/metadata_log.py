@@ -11,8 +11,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from winnow.errors import FAILS_ONE_PARTITION
+from winnow.logdir.files import files_in
 from winnow.logdir.metadata import METADATA_DIR, read_cluster_metadata
-from winnow.logdir.metadata_log import list_snapshots, read_snapshot
+from winnow.logdir.metadata_log import decompression_budget, list_snapshots, read_snapshot
 from winnow.logdir.names import BOOTSTRAP_CHECKPOINT, DELETED, LOG, QUORUM_STATE
 from winnow.storage.contract import Entry, Storage, read_if_there
 from winnow.verbs.verify.findings import Finding, Scope
@@ -79,10 +80,17 @@ def _has_bytes(storage: Storage, scope: Scope) -> bool:
 def _snapshots(storage: Storage, scope: Scope, problem: str | None) -> Iterator[Finding]:
     """Check header, records and footer of each snapshot. `problem`: why the other snapshots and the
     log do not give the topics.
+
+    Their compressed batches have one budget, and a file with several names is read once.
     """
+    budget, files, read = decompression_budget(), files_in(storage, scope.directory), set[object]()
     for number, (_, name) in enumerate(list_snapshots(storage, scope.directory)):
+        inode = files[name].inode if name in files else ()
+        if inode and inode in read:
+            continue
+        read.add(inode)
         try:
-            read_snapshot(storage, f"{scope.directory}/{name}")
+            read_snapshot(storage, f"{scope.directory}/{name}", budget=budget)
         except FAILS_ONE_PARTITION as error:
             found = scope.finding(Kind.METADATA, name, error)
             what = found.message
