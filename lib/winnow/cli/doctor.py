@@ -147,7 +147,8 @@ def page(found: Diagnosis, request: CommandLine) -> Iterator[Line]:
 
 def _grouped(troubles: Iterable[Trouble]) -> Iterator[str]:
     """Group partitions by what is wrong. A cause of a whole directory is shown once."""
-    groups = alike((t.topic, f"{t.topic}-{t.partition}", t.error or t.reason) for t in troubles)
+    named = ((t.topic, f"{t.topic}-{t.partition}", t.error or t.reason) for t in troubles)
+    groups = alike(dict.fromkeys(named))  # a partition in two directories is there twice
     return (f"{first_few(group.names, _FEW)}: {group.words('--json')}" for group in groups)
 
 

@@ -74,7 +74,8 @@ def read_cluster_metadata(
     missing, or a setting has an unknown version. An incomplete snapshot is skipped, with a note, if
     an older one and the log, or the log alone, give the same state. The same holds for a torn end
     of the last segment. After an `unclean` shutdown that segment is read up to its first damage.
-    `as_broker`: an incomplete snapshot is read as far as it goes, and is not skipped. `see`: is
+    `as_broker`: an incomplete snapshot is read as far as it goes, and is not skipped; what follows
+    missing records of the log counts, and `end.missing` names them. `see`: is
     called with each record before it counts.
     """
     notes: list[str] = []
@@ -96,7 +97,15 @@ def read_cluster_metadata(
         others = f", and so are {len(unusable) - 1} older ones" if unusable[1:] else ""
         notes.append(f"{unusable[0]}{others}; an older snapshot or the log is read instead")
     take = partial(_take, image, see)
-    end = read_log(storage, directory, take, start=before.offset, unclean=unclean, budget=budget)
+    end = read_log(
+        storage,
+        directory,
+        take,
+        start=before.offset,
+        unclean=unclean,
+        whole=not as_broker,
+        budget=budget,
+    )
     torn = end.torn
     if end.epoch < 0:  # no batch follows the snapshot
         end = replace(before, torn=torn)

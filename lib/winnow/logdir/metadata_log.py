@@ -72,6 +72,8 @@ class LogEnd:
     """When the last record was written, in ms since the epoch; -1 if unknown."""
     torn: str | None = None
     """What follows the last whole batch, if anything does."""
+    missing: str | None = None
+    """Which records are missing before it, as in `offsets 40 to 62`. The first gap is named."""
 
 
 def decompression_budget() -> Budget:
@@ -136,14 +138,17 @@ def read_log(
     *,
     start: int,
     unclean: bool = False,
+    whole: bool = True,
     budget: Budget | None = None,
 ) -> LogEnd:
     """Call `use` with each data record at or above offset `start`, in order. Return the end of the
     log. Without a batch at or above `start`, it ends there. `unclean`: no clean shutdown was
-    marked. `budget`: for compressed batches; None: a new one.
+    marked. `whole`: False goes on behind missing records, as a broker does. `budget`: for
+    compressed batches; None: a new one.
 
     Raises CorruptLogError if a batch before the last whole one is damaged, or if records from
-    `start` on are missing, after `use` got the records before that place.
+    `start` on are missing and the log has to be `whole`, after `use` got the records before that
+    place.
     """
     bases = log_bases(files_in(storage, directory))
     # The snapshot covers everything below the last segment that begins at or before `start`.
@@ -151,21 +156,27 @@ def read_log(
     budget = decompression_budget() if budget is None else budget
     expected = min([start, *bases])
     torn: str | None = None
+    missing: str | None = None
     epoch = timestamp = -1
     for base in bases:
         path = f"{directory}/{segment_file(base, LOG)}"
         if base != expected:
-            raise _gap(expected, base, path)
-        with _mapped(storage, path) as whole:
-            buf = whole
+            if whole or base < expected:
+                raise _gap(expected, base, path)
+            missing = missing or f"offsets {expected} to {base - 1}"
+            expected = base
+        with _mapped(storage, path) as mapped:
+            buf = mapped
             if base == bases[-1]:
-                buf, torn = _without_torn_end(whole, path, base, unclean=unclean)
+                buf, torn = _without_torn_end(mapped, path, base, unclean=unclean)
             for rows in _batches(buf, path, least_offset=base):
                 ends = np.append(expected, rows["last_offset"] + 1)
                 wrong = np.flatnonzero(rows["base_offset"] != ends[:-1])
-                if len(wrong):
-                    row = rows[wrong[0]]
-                    raise _gap(int(ends[wrong[0]]), int(row["base_offset"]), _where(row, path))
+                for at in wrong:
+                    end, found = int(ends[at]), int(rows[at]["base_offset"])
+                    if whole or found < end:
+                        raise _gap(end, found, _where(rows[at], path))
+                    missing = missing or f"offsets {end} to {found - 1}"
                 expected = int(ends[-1])
                 if expected > start:
                     epoch = int(rows["leader_epoch"][-1])
@@ -173,7 +184,13 @@ def read_log(
                 for value in _values(buf, rows[rows["last_offset"] >= start], path, budget):
                     if value.offset >= start:
                         use(value)
-    return LogEnd(offset=max(expected, start), epoch=epoch, timestamp=timestamp, torn=torn)
+    return LogEnd(
+        offset=max(expected, start),
+        epoch=epoch,
+        timestamp=timestamp,
+        torn=torn,
+        missing=missing,
+    )
 
 
 def _mapped(storage: Storage, path: str) -> AbstractContextManager[Bytes]:

@@ -125,14 +125,14 @@ def links_in(storage: Storage, log_dirs: Sequence[LogDir], home: str | None) -> 
         yield from _of_metadata_log(storage, home)
 
 
-def behind_links(
-    logs: Sequence[LogToLoad], starts: Mapping[str, Sequence[LogStart]]
-) -> Iterator[str]:
-    """Yield the directories of logs whose fate is unknown because of a link."""
+def undecided(logs: Sequence[LogToLoad], starts: Mapping[str, Sequence[LogStart]]) -> Iterator[str]:
+    """Yield the directories of logs whose fate is unknown because of a link, or because other nodes
+    have the records that decide.
+    """
     linked = {log.directory for log in logs if log.behind_link}
     for start in chain.from_iterable(starts.values()):
         directory = f"{start.log_dir}/{start.name}"
-        if start.fate is Fate.UNKNOWN and directory in linked:
+        if start.fate is Fate.UNKNOWN and (directory in linked or start.by_other_nodes):
             yield directory
 
 

@@ -27,7 +27,7 @@ from winnow.policy.sources import Settings
 from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress, Silence
 from winnow.runtime.spread import spread
-from winnow.start.beside import behind_links, links_in, metadata_place_problems, unseen
+from winnow.start.beside import links_in, metadata_place_problems, undecided, unseen
 from winnow.start.copies import copies_known
 from winnow.start.homes import doubled_in, without_directory, without_leader
 from winnow.start.loaded import LoadedLog, LogToLoad
@@ -202,7 +202,7 @@ def _expected_start(
             *not_seen,
             *without.unknown,
             *links_in(storage, log_dirs, home),
-            *behind_links(logs, starts),
+            *undecided(logs, starts),
         ),
     )
 

@@ -205,8 +205,13 @@ def _with_identity(storage: Storage, question: LogQuestion, start: LogStart) -> 
     if log.kind in {DirectoryKind.DELETE, DirectoryKind.STRAY}:
         return start
     aside = why_set_aside(question, topic_id)
+    if aside is not None and topic_id is not None and question.topics.catches_up:
+        words = f"{aside}. The broker first fetches newer records from its quorum, which decide"
+        return replace(start, fate=Fate.UNKNOWN, reason=words, by_other_nodes=True)
     if aside is not None:
-        return replace(start, fate=Fate.SET_ASIDE, reason=aside)
+        # No broker leads it, so nobody follows.
+        lost = start.already_lost.removesuffix(_FOLLOWERS_CUT)
+        return replace(start, fate=Fate.SET_ASIDE, reason=aside, already_lost=lost)
     owner = question.topics.names.get(topic_id or "", log.topic_partition.topic)
     if owner != log.topic_partition.topic:
         words = f"its topic id is that of topic {owner}, so the broker does not serve it"

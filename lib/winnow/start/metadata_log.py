@@ -80,13 +80,13 @@ def start_of_metadata_log(
     if not storage.exists(directory):
         return without(f"{log_dir} has no {METADATA_DIR}")
     loaded = start_of_log(storage, _question(log_dir, now))
-    known = _UNKNOWN_TOPICS
+    known, missing = _UNKNOWN_TOPICS, None
     fit = MetadataFit(highest_level(kafka))
     try:
         check_metadata_log(storage, log_dir)
         problem = _why_not_loaded(storage, directory, loaded)
         if problem is None:
-            known = _known_topics(storage, directory, fit)
+            known, missing = _known_topics(storage, directory, fit, alone=alone)
     except (LinkError, OversizedBatchError) as error:  # a broker may load it
         return MetadataStart(directory, Fate.UNKNOWN, str(error), _UNKNOWN_TOPICS)
     except CorruptLogError as error:
@@ -97,8 +97,12 @@ def start_of_metadata_log(
         return MetadataStart(directory, problem.fate, problem.words, _UNKNOWN_TOPICS)
     if fit.problem is not None:
         return _that_does_not_fit(storage, directory, node_id, f"{METADATA_DIR}: {fit.problem}")
-    loses = loaded.fate is Fate.LOSES and alone is not False
-    reason = f"{METADATA_DIR}: {loaded.reason}. Changes of topics in it are lost" if loses else ""
+    loses, reason = loaded.fate is Fate.LOSES and alone is not False, ""
+    if loses:
+        reason = f"{METADATA_DIR}: {loaded.reason}. Changes of topics in it are lost"
+    elif missing is not None:
+        loses = True
+        reason = f"{METADATA_DIR} lacks {missing}: the node starts without the changes in them"
     return MetadataStart(directory, Fate.LOSES if loses else Fate.LOADS, reason, known)
 
 
@@ -137,15 +141,20 @@ def _that_does_not_fit(
     return MetadataStart(directory, fate, f"{problem}. {words} ends there", _UNKNOWN_TOPICS)
 
 
-def _known_topics(storage: Storage, directory: str, fit: MetadataFit) -> KnownTopics:
+def _known_topics(
+    storage: Storage, directory: str, fit: MetadataFit, *, alone: bool | None
+) -> tuple[KnownTopics, str | None]:
+    """Return the topics, and which records of the log are missing."""
     state = read_cluster_metadata(storage, directory, unclean=True, as_broker=True, see=fit.see)
-    return KnownTopics(
+    topics = KnownTopics(
         replicas={topic.topic_id: topic.replicas for topic in state.topics.values()},
         directories={topic.topic_id: topic.directories for topic in state.topics.values()},
         log_dirs=state.log_dirs,
         names={topic.topic_id: name for name, topic in state.topics.items()},
         log=f"{METADATA_DIR} up to offset {state.end_offset - 1}",
+        catches_up=alone is False,
     )
+    return topics, state.end.missing
 
 
 def _without_topics(

@@ -61,6 +61,8 @@ class LogStart:
     """Bytes of logs that the start removes."""
     log_start_offset: int | None = None
     log_end_offset: int | None = None
+    by_other_nodes: bool = False
+    """Records of the metadata log that only other nodes have decide its fate."""
     already_lost: str = ""
     """Why records are missing whatever the start does. Empty: nothing shows a loss."""
 
@@ -98,6 +100,8 @@ class KnownTopics:
     """Node -> `directory.id` of each of its log directories when it started last."""
     log: str = ""
     """The metadata log that says so, for people."""
+    catches_up: bool = False
+    """The broker first fetches what the other nodes of its quorum have behind that log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,17 +25,22 @@ def verdict(start: BrokerStart) -> str:
     who = "the broker" if start.node_id is None else f"broker {start.node_id}"
     if start.fate is Fate.STOPS:
         return f"{who} does not start"
-    if start.fate is Fate.RECOVERS:
+    anew = [f"makes {counted(len(start.made_anew), 'partition')} anew"] if start.made_anew else []
+    if start.fate is Fate.RECOVERS and not anew:
         cut = f", and cuts {size(start.cut_bytes)}" if start.cut_bytes else ""
         swaps = [log.name for log in start.logs(Fate.RECOVERS) if log.reason]
         if swaps and not start.recovered_bytes:
             return f"{who} starts after finishing interrupted swaps of {first_few(swaps, _MOST)}"
         return f"{who} starts after recovering {size(start.recovered_bytes)}{cut}"
-    words = [
+    without = start.of_broker is Fate.LOSES and not start.logs(Fate.LOSES)
+    loses = "lacks records of its metadata log" if without else "deletes records"
+    if start.fate is Fate.RECOVERS:
+        anew.insert(0, f"recovers {size(start.recovered_bytes)}")
+    words = anew + [
         phrase
         for fate, phrase in (
             (Fate.OFFLINE, "serves only some of its log directories"),
-            (Fate.LOSES, "deletes records"),
+            (Fate.LOSES, loses),
             (Fate.NOT_SERVED, "does not serve all partitions"),
             (Fate.SET_ASIDE, f"sets {counted(len(start.logs(Fate.SET_ASIDE)), 'partition')} aside"),
         )

@@ -150,7 +150,7 @@ def _gaps(version: str, kind: str) -> Iterator[State]:
     root = unpacked(f"starts-{version}") / kind
     snapshots = sorted(str(p.relative_to(root)) for p in root.glob(f"{METADATA}/*.checkpoint"))
     log = f"{METADATA}/{0:020d}.log"
-    for first, after in ((3, 12), (34, 60), (20, 30), (66, 70)):
+    for first, after in ((3, 12), (34, 60), (20, 30), (55, 63)):
         gap = ("gap", log, str(first), str(after))
         yield _changed(version, kind, [gap])
         yield _changed(version, kind, [*(("remove", path) for path in snapshots), gap])

@@ -5,13 +5,14 @@ Real brokers judge the same states in `tests/kafka/starts`.
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.kafka.starts.bases import copy_base
-from tests.unit.start.test_broker import NOW, start_of
+from tests.unit.start.test_broker import NOW, log_of, start_of
 from winnow.logdir.names import CLEAN_SHUTDOWN
 from winnow.logdir.survey import survey_log_dirs
 from winnow.policy.server_properties import parse_server_properties
@@ -19,6 +20,7 @@ from winnow.policy.sources import Settings
 from winnow.recovery.logs.run import recover_dirs
 from winnow.recovery.logs.values import TruncateRequest
 from winnow.start.values import Fate
+from winnow.start.words import verdict
 from winnow.storage.places import Places
 
 IN_B = ("__transaction_state-0", "d-1", "e-0")
@@ -45,6 +47,9 @@ def test_registration_shows_that_all_log_directories_were_given(root: Path) -> N
     start = start_of(root / "a", root / "b")
     assert (start.made_anew, start.is_safe, start.is_harmful) == (IN_B, False, True)
     assert "d-1, e-0: no directory, and no other node has a replica" in start.reasons[0]
+    assert re.fullmatch(
+        r"broker 1 starts and recovers \d.* KiB, makes 3 partitions anew", verdict(start)
+    )
 
 
 def test_partitions_of_a_log_directory_that_was_not_given_are_not_missed(root: Path) -> None:
@@ -86,3 +91,18 @@ def test_log_directory_that_can_not_be_used_may_have_what_the_controller_means_t
     properties = parse_server_properties(f"node.id=1\nlog.dirs={root}/a,{root}/b")
     start = start_of(root / "a", root / "b", settings=Settings(server_properties=properties))
     assert (start.made_anew, start.fate) == (("d-0",), Fate.OFFLINE)
+
+
+def test_log_that_is_emptied_and_set_aside_has_no_followers(tmp_path: Path) -> None:
+    copy_base("4.3.1", "stopped", tmp_path / "r")
+    directory = tmp_path / "r" / "b" / "d-1"
+    for path in directory.iterdir():
+        if path.suffix != ".metadata":
+            path.unlink()
+    both = (tmp_path / "r" / "a", tmp_path / "r" / "b")
+    served = log_of(start_of(*both), "d-1")
+    assert "Followers of such a leader" in served.already_lost
+    (directory / "partition.metadata").unlink()
+    aside = log_of(start_of(*both), "d-1")
+    assert aside.fate is Fate.SET_ASIDE
+    assert aside.already_lost == "it ends at offset 0, below its high watermark 150"
