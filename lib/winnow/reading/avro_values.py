@@ -28,6 +28,7 @@ from winnow.reading.avro_bounds import (
 from winnow.reading.avro_types import load_schema, to_spark
 from winnow.reading.formats import Avro
 from winnow.reading.registry import Registry
+from winnow.words import size
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,6 +42,10 @@ _ONLY = -1
 _NAME = "WinnowDatum"
 _MOST_TEXT = 64 * 2**20
 _PART_BYTES = 256 * 2**10
+_MOST_BATCH_BYTES = 2**30
+"""Of the values of one Arrow batch. Spark gives up to 64 MiB of data at once, which must be
+answered at once; small numbers take eight times that.
+"""
 _SHOWN = 200
 
 Writers = tuple[tuple[int, str], ...]
@@ -166,17 +171,26 @@ def _decoder(writers: Writers, wanted: str, found: StructType) -> Callable[[pa.A
     kind = to_arrow_type(found, timezone="UTC")
 
     def decode(column: pa.Array) -> pa.Array:
-        read, parts = datum_reader(writers, wanted), []
+        read, parts, left = datum_reader(writers, wanted), [], _MOST_BATCH_BYTES
         for part in _parts(column):
-            told = [(None, None) if data is None else read(data) for data in part.to_pylist()]
+            use = read if left > 0 else _no_room
+            told = [(None, None) if data is None else use(data) for data in part.to_pylist()]
             problems = [problem for _, problem in told]
             values = _array([value for value, _ in told], problems, kind.field("datum").type)
+            left -= values.nbytes
             columns = [values, pa.array(problems, pa.string())]
             parts.append(pa.StructArray.from_arrays(columns, fields=[*kind]))
         return pa.concat_arrays(parts)
 
     decode.__annotations__ = {"column": pa.Array, "return": pa.Array}  # what Spark goes by
     return decode
+
+
+def _no_room(_: bytes) -> tuple[None, str]:
+    return None, (
+        f"the values before it take {size(_MOST_BATCH_BYTES)}, which is all that one Arrow batch "
+        "may. Set spark.sql.execution.arrow.maxBytesPerBatch to less"
+    )
 
 
 def _parts(column: pa.Array) -> Iterator[pa.Array]:

@@ -6,7 +6,9 @@ import json
 import time
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyspark.sql.types import StructType
 
 from winnow.errors import UsageError
 from winnow.reading import avro_bounds
@@ -15,6 +17,7 @@ from winnow.reading.avro_types import load_schema
 
 pytest.importorskip("fastavro", reason="the extra `avro` is not installed")
 
+from winnow.reading import avro_values
 from winnow.reading.avro_values import _parsed, datum_reader
 
 INT = b"\x02"
@@ -244,3 +247,21 @@ def test_a_union_has_few_types() -> None:
     problem = read(union, b"\0", wanted="bytes")[1]
     assert problem is not None
     assert expected in problem
+
+
+def test_values_of_one_arrow_batch_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Data of a few bytes get default values of many: the sum counts, not each datum."""
+    monkeypatch.setattr(avro_values, "_MOST_BATCH_BYTES", 100_000)
+    field = {"name": "s", "type": "string", "default": "x" * 10_000}
+    empty, wanted = ({"type": "record", "name": "R", "fields": each} for each in ([], [field]))
+    kind = StructType().add("datum", StructType().add("s", "string")).add("problem", "string")
+    writers = ((1, json.dumps([empty])),)
+    decode = avro_values._decoder(writers, json.dumps([wanted]), kind)
+    data = pa.array([b"\0\0\0\0\1", None] * 1_000, pa.binary())
+    found = decode(data).to_pylist()
+    assert decode(data).nbytes < 8_000_000
+    read = [row for row in found if row["datum"] is not None]
+    assert 10 <= len(read) < 600
+    assert all(row["problem"] is None for row in found[: 2 * len(read)])
+    assert "all that one Arrow batch may" in found[-2]["problem"]
+    assert found[-1] == {"datum": None, "problem": None}
