@@ -24,6 +24,7 @@ from winnow.start.rights import why_not_used
 from winnow.start.values import Fate, LogStart
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage, entry_if_there
+from winnow.storage.guarded import status_of
 from winnow.storage.links import link_target
 from winnow.words import counted, first_few
 
@@ -87,15 +88,32 @@ def _not_given(log_dirs: Sequence[LogDir], registered: Sequence[str]) -> Iterato
 def metadata_place_problems(
     storage: Storage, home: str | None, log_dirs: Collection[str]
 ) -> Iterator[str]:
-    """Yield why the broker can't use the directory of its metadata log, if that directory is not
-    also a log directory. Log directories have checks of their own.
+    """Yield why the broker can't use the directory of its metadata log. If that is a log directory,
+    all but the free space is checked with the others.
     """
-    if home is None or home in log_dirs or not storage.exists(home):
+    if home is None or not storage.exists(home):
+        return
+    if _free_for_owner(storage, home) == 0:
+        yield (
+            f"the file system of {home} has 0 bytes free for the broker, which writes the leader "
+            f"epochs of {METADATA_DIR} when it starts. Free some space first"
+        )
+    if home in log_dirs:
         return
     if forbidden := why_not_used(home):
-        yield forbidden
+        yield forbidden.words
     if storage.volume(home).read_only:
         yield f"{home} is on a file system that is read-only"
+
+
+def _free_for_owner(storage: Storage, directory: str) -> int:
+    """Return the bytes that the owner of a directory may still write: root also those that the file
+    system reserves.
+    """
+    volume = storage.volume(directory)
+    if volume.used_bytes is None or status_of(directory).st_uid != 0:
+        return volume.free_bytes
+    return volume.total_bytes - volume.used_bytes
 
 
 def partitions_in(storage: Storage, path: str) -> tuple[TopicPartition, ...] | None:

@@ -345,7 +345,7 @@ def _log_dir_start(
         **dict(_unreadable_checkpoints(storage, log_dir.path)),
     }
     if forbidden := why_not_used(log_dir.path):
-        reasons[forbidden] = Fate.OFFLINE
+        reasons[forbidden.words] = forbidden.fate
     if volume.read_only:
         reasons[f"{log_dir.path} is on a file system that is read-only"] = Fate.OFFLINE
     full = not log_dir.clean_shutdown and (

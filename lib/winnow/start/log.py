@@ -68,9 +68,9 @@ def start_of_log(storage: Storage, question: LogQuestion) -> LogStart:
     )
     config, forbidden = log.config, None
     with suppress(OSError, CorruptLogError):  # such as a link: see `log.error`
-        forbidden = why_not_loaded(storage, log.log_dir, log.directory)
+        forbidden = why_not_loaded(storage, log)
     if forbidden is not None:
-        return replace(start, fate=Fate.OFFLINE, reason=forbidden)
+        return replace(start, fate=forbidden.fate, reason=forbidden.words)
     if log.error is not None or isinstance(config, Unknown):
         unknown = config.reason if isinstance(config, Unknown) else log.error
         return replace(start, fate=Fate.UNKNOWN, reason=unknown or "")

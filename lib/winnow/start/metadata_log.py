@@ -13,8 +13,8 @@ from functools import partial
 from winnow.errors import (
     FAILS_ONE_PARTITION,
     CorruptLogError,
-    LinkError,
     OversizedBatchError,
+    UnpredictedLoadError,
     failure_of,
 )
 from winnow.logdir.metadata import METADATA_DIR, read_cluster_metadata
@@ -87,7 +87,7 @@ def start_of_metadata_log(
         problem = _why_not_loaded(storage, directory, loaded)
         if problem is None:
             known, missing = _known_topics(storage, directory, fit, alone=alone)
-    except (LinkError, OversizedBatchError) as error:  # a broker may load it
+    except (UnpredictedLoadError, OversizedBatchError) as error:  # a broker may load it
         return MetadataStart(directory, Fate.UNKNOWN, str(error), _UNKNOWN_TOPICS)
     except CorruptLogError as error:
         if loaded.log_end_offset == 0:
@@ -114,6 +114,8 @@ def _why_not_loaded(storage: Storage, directory: str, loaded: LogStart) -> Probl
 
 
 def _why_node_ends(storage: Storage, directory: str, loaded: LogStart) -> str | None:
+    if loaded.fate is Fate.UNKNOWN:
+        raise UnpredictedLoadError(f"{METADATA_DIR}: {loaded.reason}")
     if not (loaded.fate.is_harmless or loaded.fate is Fate.LOSES):
         return f"{METADATA_DIR}: {loaded.reason}"
     data = read_if_there(storage, f"{directory}/{PARTITION_METADATA}")

@@ -1,15 +1,31 @@
 """Whether the broker may read and write its files. It is taken to run as the owner of the log
-directory: Winnow often runs as root, and files that root has written are a broker's trouble.
+directory: Winnow often runs as root, and files that root has written are a broker's trouble. If
+another user has written the high watermarks, nothing tells which of both it runs as.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 
-from winnow.logdir.names import INDEX, LOG, TIMEINDEX
+from winnow.logdir.names import (
+    HIGH_WATERMARK_CHECKPOINT,
+    INDEX,
+    INDEX_SUFFIXES,
+    LEADER_EPOCHS,
+    LOCK,
+    LOG,
+    TIMEINDEX,
+    TXNINDEX,
+    DirectoryKind,
+)
+from winnow.logdir.unflushed import unflushed_from
+from winnow.start.files import loader_offset
+from winnow.start.loaded import LogToLoad
+from winnow.start.values import Fate
 from winnow.storage.contract import Storage
 from winnow.storage.guarded import may_access, status_of
 from winnow.storage.permissions import user_name
@@ -17,47 +33,93 @@ from winnow.storage.permissions import user_name
 _ALL = os.R_OK | os.W_OK | os.X_OK
 
 
-def why_not_loaded(storage: Storage, log_dir: str, directory: str) -> str | None:
+@dataclass(frozen=True, slots=True)
+class Forbidden:
+    """What the broker may not do, and what follows."""
+
+    words: str
+    fate: Fate
+
+
+def why_not_loaded(storage: Storage, log: LogToLoad) -> Forbidden | None:
     """Return why a broker can't load a log for lack of rights, or None if it can.
 
-    `LogLoader` asks of each file whether it can be read. It opens each log to write, and the
-    indexes of the last one. The first thing that a leader writes is its epoch, in a file beside
-    them.
+    `LogLoader` asks of each file whether it can be read. It opens each log and transaction index to
+    write, the other indexes of the last log, and those of each log that it recovers. The first
+    thing that a leader writes is its epoch, in a file beside them.
     """
-    with suppress(FileNotFoundError):
-        return next(_problems(storage, status_of(log_dir), directory), None)
-    return None
+    return _of_users(log.log_dir, lambda owner: _problems(storage, owner, log))
 
 
-def why_not_used(log_dir: str) -> str | None:
+def why_not_used(log_dir: str) -> Forbidden | None:
     """Return why a broker can't use a log directory for lack of rights: it writes a lock first."""
+    return _of_users(log_dir, lambda owner: _problems_of_dir(owner, log_dir))
+
+
+def _of_users(
+    log_dir: str, problems: Callable[[os.stat_result], Iterator[str]]
+) -> Forbidden | None:
+    found: dict[int, str | None] = {}
+    for path in (log_dir, f"{log_dir}/{HIGH_WATERMARK_CHECKPOINT}"):
+        with suppress(OSError):  # such as a checkpoint that is missing, or a link
+            user = status_of(path)
+            if user.st_uid not in found:
+                found[user.st_uid] = next(problems(user), None)
+    words = [one for one in found.values() if one is not None]
+    if not words:
+        return None
+    if len(words) == len(found):
+        return Forbidden(words[0], Fate.OFFLINE)
+    others = " or ".join(user_name(uid) for uid, one in found.items() if one is None)
+    return Forbidden(
+        f"{words[0]}; it is not known whether the broker runs as {others}", Fate.UNKNOWN
+    )
+
+
+def _problems_of_dir(user: os.stat_result, log_dir: str) -> Iterator[str]:
+    who = f"user {user_name(user.st_uid)}, who owns {log_dir} or its files,"
+    if not _may(user, log_dir, _ALL):
+        yield f"{who} may not write into it"
     with suppress(FileNotFoundError):
-        owner = status_of(log_dir)
-        if not _may(owner, log_dir, _ALL):
-            return f"user {user_name(owner.st_uid)}, who owns {log_dir}, may not write into it"
-    return None
+        if not _may(user, f"{log_dir}/{LOCK}", os.W_OK):
+            yield f"{who} may not write {LOCK}"
 
 
-def _problems(storage: Storage, owner: os.stat_result, directory: str) -> Iterator[str]:
-    who = f"user {user_name(owner.st_uid)}, who owns the log directory,"
-    if not _may(owner, directory, _ALL):
+def _problems(storage: Storage, user: os.stat_result, log: LogToLoad) -> Iterator[str]:
+    who = f"user {user_name(user.st_uid)}, who owns the log directory or its files,"
+    directory = log.directory
+    if not _may(user, directory, _ALL):
         yield f"{who} may not read and write {directory}"
-    names = [entry.name for entry in storage.list_dir(directory) if not entry.is_link]
-    active = max((name for name in names if name.endswith(LOG)), default="").removesuffix(LOG)
-    of_active = {f"{active}{INDEX}", f"{active}{TIMEINDEX}"}
-    for name in names:
-        written = name.endswith(LOG) or name in of_active
-        wanted = os.R_OK | os.W_OK if written else os.R_OK
-        if not _may(owner, f"{directory}/{name}", wanted):
-            yield f"{who} may not {'read and write' if written else 'read'} {name}"
+    entries = {entry.name: entry for entry in storage.list_dir(directory) if not entry.is_link}
+    logs = sorted(name for name in entries if name.endswith(LOG))
+    recovered = [] if log.clean_shutdown else logs[_flushed(logs, log.recovery_point) :]
+    stems = [name.removesuffix(LOG) for name in recovered]
+    written = {f"{stem}{suffix}" for stem in stems for suffix in INDEX_SUFFIXES}
+    written |= {
+        f"{name.removesuffix(LOG)}{one}" for name in logs[-1:] for one in (INDEX, TIMEINDEX)
+    }
+    if log.kind in {DirectoryKind.CURRENT, DirectoryKind.FUTURE}:
+        written.add(f"{LEADER_EPOCHS}.tmp")
+    for name in entries:
+        is_written = name.endswith((LOG, TXNINDEX)) or name in written
+        wanted = os.R_OK | os.W_OK if is_written else os.R_OK
+        if not _may(user, f"{directory}/{name}", wanted):
+            yield f"{who} may not {'read and write' if is_written else 'read'} {name}"
+    epochs = entries.get(f"{LEADER_EPOCHS}.tmp")
+    if epochs is not None and epochs.is_dir and epochs.name in written:
+        yield f"{epochs.name} is a directory, where the broker writes a file"
 
 
-def _may(owner: os.stat_result, path: str, wanted: int) -> bool:
+def _flushed(logs: list[str], recovery_point: int) -> int:
+    return unflushed_from([loader_offset(name) for name in logs], recovery_point)
+
+
+def _may(user: os.stat_result, path: str, wanted: int) -> bool:
     """Membership in other groups is not known, and counts for the broker."""
-    if owner.st_uid in {0, os.geteuid()}:
+    if user.st_uid in {0, os.geteuid()}:
         return may_access(path, wanted)
     found = status_of(path)
     mode = stat.S_IMODE(found.st_mode)
-    if owner.st_uid == found.st_uid:
+    if user.st_uid == found.st_uid:
         return (mode >> 6) & wanted == wanted
     return (mode >> 3) & wanted == wanted or mode & wanted == wanted

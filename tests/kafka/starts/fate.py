@@ -38,7 +38,6 @@ DISTURBANCES = (
     "node already exists and owner",
     "Unable to reconnect to ZooKeeper service",
 )
-ALL_OFFLINE = ("all log dirs in", "the metadata log dir", "log dir for the metadata")
 HEAD = re.compile(r"^\S+ (?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL) \S+ - ", re.MULTILINE)
 COMPLAINT = re.compile(r"^\S+ (WARN|ERROR|FATAL) (\S+) - (.*)$")
 DECISIVE = re.compile(
@@ -123,10 +122,6 @@ def disturbed(log: str) -> bool:
     killed, or has given up this one: a machine under load.
     """
     return any(words in log for words in DISTURBANCES)
-
-
-def offline_all(log: str) -> bool:
-    return any(words in log for words in ALL_OFFLINE)
 
 
 def fate_of(before: Files, after: Files, log: str, code: int | None) -> Fate:

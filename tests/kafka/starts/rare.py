@@ -10,6 +10,7 @@ from tests.kafka.starts.bases import SETTINGS_FILE, VERSIONS
 from tests.kafka.starts.changes import Change
 from tests.kafka.starts.swaps import swaps
 from tests.kafka.starts.table import METADATA, State
+from tests.kafka.starts.unwritable import unwritable
 
 HIGHEST = 2**63 - 1
 _NEWEST = HIGHEST - 999
@@ -168,4 +169,5 @@ OF: tuple[Of, ...] = (
     _settings,
     _gaps,
     swaps,
+    unwritable,
 )

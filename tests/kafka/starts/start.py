@@ -13,15 +13,7 @@ from pathlib import Path
 from tests.kafka.judge.broker import Broker
 from tests.kafka.starts.bases import broker_on, copy_base
 from tests.kafka.starts.changes import apply
-from tests.kafka.starts.fate import (
-    Fate,
-    Files,
-    disturbed,
-    fate_of,
-    listing,
-    offline_all,
-    settled,
-)
+from tests.kafka.starts.fate import OFFLINE, Fate, Files, disturbed, fate_of, listing, settled
 from tests.kafka.starts.table import State
 
 WITHOUT_RIGHTS = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search")
@@ -112,7 +104,7 @@ def _wait(broker: Broker) -> int | None:
         log = broker.log
         if (code := broker.exit_code) is not None:
             return code
-        if settled(log) and not offline_all(log):
+        if settled(log) and not OFFLINE.search(log):
             time.sleep(0.3)
             break
         time.sleep(0.1)

@@ -277,7 +277,9 @@ def test_start_on_a_full_disk_after_a_crash_loses_records(
         log_dir = copy_log_dir("clean", disk / "kafka", only=PARTITIONS)
         settings = replace(Settings(), kafka=asked_version(version))
         fill(disk)
-        assert start_of(log_dir, settings=settings).log_dirs[0].fate is Fate.LOADS
+        start = start_of(log_dir, settings=settings)
+        assert (start.fate, start.log_dirs[0].fate) == (Fate.STOPS, Fate.LOADS)
+        assert "has 0 bytes free for the broker" in start.reasons[0]
         (log_dir / ".kafka_cleanshutdown").unlink()
         [found] = start_of(log_dir, settings=settings).log_dirs
         assert (found.fate, words in found.reasons[0]) == (Fate.LOSES, True)

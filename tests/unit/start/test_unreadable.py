@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,3 +64,49 @@ def test_what_may_not_be_read_leaves_the_other_directory_as_it_is(
         found, others = find_log_dirs(Places(), [str(path) for path in log_dirs])
     assert found[0] == str(log_dirs[0])
     assert len(found) + len(others) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "is_clean", "fate"),
+    [
+        (".lock", True, Fate.OFFLINE),
+        ("d-time-0/leader-epoch-checkpoint.tmp", True, Fate.OFFLINE),
+        (f"d-time-0/{0:020d}.txnindex", True, Fate.OFFLINE),
+        (f"d-time-0/{0:020d}.index", True, Fate.LOADS),
+        (f"d-time-0/{0:020d}.index", False, Fate.OFFLINE),
+        ("recovery-point-offset-checkpoint", True, Fate.LOADS),
+    ],
+)
+def test_file_that_the_broker_writes_when_it_starts(
+    log_dirs: list[Path], name: str, *, is_clean: bool, fate: Fate
+) -> None:
+    """Brokers judge the same states in `tests/kafka/starts` (`unwritable.py`)."""
+    path = log_dirs[1] / name
+    path.touch()
+    path.chmod(0o444)
+    if not is_clean:
+        (log_dirs[1] / ".kafka_cleanshutdown").unlink()
+        (log_dirs[1] / "recovery-point-offset-checkpoint").unlink()
+    _, start = seen(log_dirs)
+    assert start.log_dirs[1].fate is fate
+
+
+def test_directory_in_place_of_new_leader_epochs_takes_the_log_directory_offline(
+    log_dirs: list[Path],
+) -> None:
+    (log_dirs[1] / "d-time-0" / "leader-epoch-checkpoint.tmp").mkdir()
+    assert seen(log_dirs)[1].log_dirs[1].fate is Fate.OFFLINE
+
+
+def test_user_of_the_broker_is_unknown_where_another_one_writes_the_high_watermarks(
+    log_dirs: list[Path],
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to change owners")
+    other = 12_345
+    log_dirs[1].chmod(0o777)
+    os.chown(log_dirs[1], other, 0)
+    found = seen(log_dirs)[1].log_dirs[1]
+    assert (found.fate, "it is not known whether" in found.logs[0].reason) == (Fate.UNKNOWN, True)
+    os.chown(log_dirs[1] / "replication-offset-checkpoint", other, 0)
+    assert seen(log_dirs)[1].log_dirs[1].fate is Fate.OFFLINE
