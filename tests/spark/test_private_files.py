@@ -61,7 +61,7 @@ def test_only_the_user_can_read_what_runs_make(
     umask: int, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     verbs_use(spark, monkeypatch)
-    logs, made = tmp_path / "logs", tmp_path / "made"
+    logs, copy, made = tmp_path / "logs", tmp_path / "copy", tmp_path / "made"
     made.mkdir(0o755)
     made.chmod(0o755)
     copy_log_dir("clean", logs, only=["c-tomb-0", "d-size-0"])
@@ -79,19 +79,21 @@ def test_only_the_user_can_read_what_runs_make(
         # With key summaries, which are beside the ledger, and made first.
         run(["clean", log, *given, *files, "--ledger", str(made / "new" / "ledger"),
              "--keep-replaced", "--metrics", "w.prom", "--openlineage", "events.jsonl"]),
+        run(["clean", log, *given, "--no-ledger", "--report", "r.html",
+             "--output", str(copy)]),
         # Into the user's own ledger.
         run(["erase", log, "--key", "k17", "--certificate", "deep/certificates"]),
     ]  # fmt: skip
     assert set(codes) <= {0, 3, 4}, codes
     names = {path.name for path, _ in everything(made)}
-    assert {"r.json", "plan.json", "log.txt", "events.jsonl", "partitions-v1"} <= names
+    assert {"r.html", "r.json", "plan.json", "log.txt", "events.jsonl", "partitions-v1"} <= names
     assert {"erasures-v1", "key-summaries", "reports", "certificates", "_delta_log"} <= names
     assert any(name.endswith(".hash-key") for name in names)
     assert reachable(made) == {
         name: mode & ~umask for name, mode in OPEN.items() if mode & ~umask & 0o077
     }
     assert any(".winnow-kept-" in str(path) for path, _ in everything(logs)), "it keeps an undo"
-    for path, mode in everything(logs):
+    for path, mode in (*everything(logs), *everything(copy)):
         bits = stat.S_IMODE(mode)
         if stat.S_ISDIR(mode):
             assert bits == KAFKAS[0], path
