@@ -16,6 +16,7 @@ from winnow.cleaning.run import opened
 from winnow.errors import CorruptLogError
 from winnow.logdir.lock import lock_to_read
 from winnow.logdir.look import notes_of_looks
+from winnow.logdir.names import topic_partition_of
 from winnow.logdir.survey import doubts_in, survey_log_dirs
 from winnow.logdir.topic_globs import is_wanted
 from winnow.policy.sources import Settings
@@ -23,6 +24,7 @@ from winnow.runtime.guest import as_guest
 from winnow.runtime.progress import Progress, Silence
 from winnow.runtime.same_directories import same_directories
 from winnow.runtime.session import WithContext, use_this_python
+from winnow.start.values import BrokerStart
 from winnow.storage.places import Places
 from winnow.verbs.compare.compare import compare
 from winnow.verbs.compare.values import CompareResult
@@ -153,15 +155,20 @@ def doctor(
     given, paths = Request.of(asked, touch=False), names(log_dirs, "log_dirs")
     with opened(spark, paths, given) as (dirs, request, notes):
         diagnosis = diagnose(spark.sparkContext, dirs, request, deep=deep)
-        if not notes_of_looks() or diagnosis.exit_code != CorruptLogError.exit_code:
-            return replace(diagnosis, notes=notes)
-    # As in `verify`: what is wrong beside a running broker must be seen twice.
-    time.sleep(_SECOND_LOOK_S)
-    with opened(spark, paths, given) as (dirs, request, notes):
-        again = diagnose(spark.sparkContext, dirs, request, deep=deep)
-    before = {(one.log_dir, one.topic, one.partition) for one in diagnosis.troubles}
-    troubles = (t for t in again.troubles if (t.log_dir, t.topic, t.partition) in before)
-    return replace(again, notes=notes, troubles=tuple(troubles))
+        diagnosis, beside = replace(diagnosis, notes=notes), notes_of_looks()
+    # As in `verify`: what is wrong beside a running broker must be seen again.
+    for _ in range(_MORE_LOOKS if beside else 0):
+        if diagnosis.exit_code != CorruptLogError.exit_code:
+            break
+        time.sleep(_BETWEEN_LOOKS_S)
+        seen = {(one.log_dir, one.topic, one.partition) for one in diagnosis.troubles}
+        with opened(spark, paths, given) as (dirs, request, notes):
+            again = diagnose(spark.sparkContext, dirs, request, deep=deep)
+        troubles = (t for t in again.troubles if (t.log_dir, t.topic, t.partition) in seen)
+        diagnosis = replace(again, notes=notes, troubles=tuple(troubles))
+        if diagnosis.troubles:
+            break
+    return diagnosis
 
 
 @contextmanager
@@ -213,49 +220,66 @@ def verify(
         'sound'
     """
     progress, globs = progress or Silence(), names(topics, "topics")
-    first = _verified(spark, log_dirs, globs, max_decompressed_bytes, progress)
-    if not first.beside_brokers or first.status == "sound":
-        return first
-    # A broker is writing: what is wrong must be seen twice, some seconds apart (S8.11).
-    time.sleep(_SECOND_LOOK_S)
-    found_in = {finding.topic for finding in first.findings}
-    every = first.harmful_starts or None in found_in
-    some = globs if every else [escape(topic) for topic in found_in if topic is not None]
-    second = _verified(spark, log_dirs, some, max_decompressed_bytes, progress)
-    return replace(
-        first,
-        findings=seen_twice(first.findings, second.findings),
-        starts=second.starts if first.harmful_starts else first.starts,
+    check = partial(
+        sweep,
+        spark.sparkContext,
+        max_decompressed_bytes=max_decompressed_bytes,
+        progress=progress,
     )
-
-
-_SECOND_LOOK_S = 3
-
-
-def _verified(
-    spark: WithContext,
-    log_dirs: str | Sequence[str],
-    globs: Sequence[str],
-    max_decompressed_bytes: int,
-    progress: Progress,
-) -> SweepResult:
     with found_to_read(spark, log_dirs) as (found, others):
-        swept = sweep(
-            spark.sparkContext,
-            found,
-            topics=globs,
-            max_decompressed_bytes=max_decompressed_bytes,
-            progress=progress,
-        )
-        wanted = partial(is_wanted, globs=globs)
-        every = [*found, *(other.log_dir for other in others)]
-        return replace(
+        swept = check(found, topics=globs)
+        beside = notes_of_looks()
+        result = replace(
             swept,
             findings=(*others, *swept.findings),
-            notes=(*notes_of_looks(), *swept.notes),
-            beside_brokers=bool(notes_of_looks()),
-            starts=starts_beneath(spark.sparkContext, every, wanted, progress),
+            notes=(*beside, *swept.notes),
+            starts=_starts(spark, found, others, globs, progress),
         )
+    # A broker that writes is seen half way: what is wrong must be seen again, some seconds later.
+    for _ in range(_MORE_LOOKS if beside else 0):
+        if not result.findings and not result.harmful_starts:
+            break
+        time.sleep(_BETWEEN_LOOKS_S)
+        with found_to_read(spark, log_dirs) as (found, others):
+            again = [*others]
+            if some := _topics_again(result.findings, found, globs):
+                again += check(found, topics=some).findings
+            findings = seen_twice(result.findings, again)
+            starts = _starts(spark, found, others, globs, progress)
+            result = replace(result, findings=findings, starts=starts)
+        if findings:
+            break
+    return result
+
+
+_MORE_LOOKS = 3
+"""A topic that is being created or deleted is half there for a moment: its start may seem harmful
+in one look. If there are findings, a second look decides.
+"""
+_BETWEEN_LOOKS_S = 3
+
+
+def _starts(
+    spark: WithContext,
+    found: Sequence[str],
+    others: Sequence[Finding],
+    globs: Sequence[str],
+    progress: Progress,
+) -> tuple[BrokerStart, ...]:
+    every = [*found, *(other.log_dir for other in others)]
+    return starts_beneath(spark.sparkContext, every, partial(is_wanted, globs=globs), progress)
+
+
+def _topics_again(
+    findings: Sequence[Finding], found: Sequence[str], globs: Sequence[str]
+) -> Sequence[str]:
+    """Return globs of the topics with findings that are still there; none: there are none."""
+    topics = {finding.topic for finding in findings}
+    if None in topics:
+        return globs or ["*"]
+    names_there = (entry.name for path in found for entry in Places().list_dir(path))
+    there = {key.topic for key in map(topic_partition_of, names_there) if key is not None}
+    return [escape(topic) for topic in sorted(filter(None, topics)) if topic in there]
 
 
 @checked

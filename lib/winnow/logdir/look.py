@@ -98,7 +98,7 @@ def looking_at(log_dir: str, broker: str, *, only: Collection[str] | None = None
         shown = {
             name: SeenFile(entry) if (data := small.get(name)) is None else _with_data(entry, data)
             for name, entry in ((entry.name, entry) for entry in _root(log_dir, only))
-            if not _is_current(name) or not entry.is_dir or (name in now and name in seen)
+            if _kind(name) is None or not entry.is_dir or (name in now and name in seen)
         }
         marker = Entry(CLEAN_SHUTDOWN, is_file=True, mtime_ns=now_ms() * 1_000_000)
         shown[CLEAN_SHUTDOWN] = SeenFile(marker, b"")
@@ -111,8 +111,8 @@ def looking_at(log_dir: str, broker: str, *, only: Collection[str] | None = None
                 **{f"{log_dir}/{name}": seen[name] for name in seen if name in shown},
             },
             program=broker,
-            gone=tuple(sorted(first.keys() - now.keys())),
-            changing=tuple(sorted(now.keys() - seen.keys())),
+            gone=tuple(filter(_is_current, sorted(first.keys() - now.keys()))),
+            changing=tuple(filter(_is_current, sorted(now.keys() - seen.keys()))),
         )
         with looking(look):
             yield look
@@ -136,11 +136,13 @@ def _note(look: Look) -> str:
 
 
 def _directories(log_dir: str, only: Collection[str] | None) -> dict[str, Entry]:
-    """Return the directories of current partitions. Links are none: readers report them."""
+    """Return the directories of partitions, also of those that a broker is about to delete. Links
+    are none: readers report them.
+    """
     return {
         entry.name: entry
         for entry in _root(log_dir, only)
-        if entry.is_dir and _is_current(entry.name)
+        if entry.is_dir and _kind(entry.name) is not None
     }
 
 
@@ -158,10 +160,14 @@ def _metadata_log_last(name: str) -> int:
 
 
 def _is_current(name: str) -> bool:
-    """Whether it is the name of a partition's directory, not of one that is moved or deleted."""
+    return _kind(name) is DirectoryKind.CURRENT
+
+
+def _kind(name: str) -> DirectoryKind | None:
+    """Return the kind of a directory of this name. None: it is not a partition's."""
     with suppress(UsageError):
-        return parse_partition_dir(name).kind is DirectoryKind.CURRENT
-    return False
+        return parse_partition_dir(name).kind
+    return None
 
 
 class _ChangingError(Exception):

@@ -67,7 +67,7 @@ def main() -> int:
             with load(broker, topics=True):
                 while time.monotonic() < end:
                     for name, arguments in VERBS.items():
-                        found, went = run(arguments, home / "log-dir")
+                        found, went = run(arguments, home)
                         runs[name] += 1
                         gone += went
                         wrong += [f"{name}: {one}" for one in found]
@@ -79,12 +79,16 @@ def main() -> int:
     return int(bool(wrong))
 
 
-def run(arguments: list[str], log_dir: Path) -> tuple[list[str], int]:
+def run(arguments: list[str], home: Path) -> tuple[list[str], int]:
     """Return what is wrong, and how many partitions went away while the verb looked."""
     verb, *options = arguments
-    command = [PROJECT / "spark-submit.sh", verb, str(log_dir), *options, "--json", "--quiet"]
+    if verb in {"doctor", "plan", "explain"}:  # without it, topics have settings that are unknown
+        options += ["--server-properties", str(home / "home" / "server.properties")]
+    command = [PROJECT / "spark-submit.sh", verb, str(home / "log-dir")]
+    command += [*options, "--json", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     wrong = [] if done.returncode == 0 else [f"exit code {done.returncode}: {done.stderr[-2000:]}"]
+    if wrong:
     note = done.stderr + done.stdout
     if "beside its running broker" not in note:
         wrong.append(f"it does not say that a broker is running: {done.stderr[-2000:]}")
@@ -92,6 +96,7 @@ def run(arguments: list[str], log_dir: Path) -> tuple[list[str], int]:
     wrong += [str(one) for one in told.get("findings", ())]
     wrong += [str(one["error"]) for one in told.get("partitions", ()) if one.get("error")]
     wrong += [str(one) for one in told.get("troubles", ())]
+    wrong += [str(one) for one in told.get("starts", ()) if not one["is_safe"]]
     _, went, after = note.partition(" went away")
     number = note[: note.find(" partition" if went else "")].rpartition("; ")[2] if after else "0"
     return wrong, int(number) if number.isdigit() else 0

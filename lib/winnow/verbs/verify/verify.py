@@ -61,8 +61,6 @@ class SweepResult:
     """How many were checked."""
     starts: tuple[BrokerStart, ...] = ()
     """What happens if the brokers start now. Empty: unknown."""
-    beside_brokers: bool = False
-    """Whether some broker was running. Then every finding was seen twice."""
 
     @property
     def harmful_starts(self) -> tuple[BrokerStart, ...]:
