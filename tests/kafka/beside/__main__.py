@@ -88,7 +88,6 @@ def run(arguments: list[str], home: Path) -> tuple[list[str], int]:
     command += [*options, "--json", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     wrong = [] if done.returncode == 0 else [f"exit code {done.returncode}: {done.stderr[-2000:]}"]
-    if wrong:
     note = done.stderr + done.stdout
     if "beside its running broker" not in note:
         wrong.append(f"it does not say that a broker is running: {done.stderr[-2000:]}")
