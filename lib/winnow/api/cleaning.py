@@ -16,6 +16,7 @@ from winnow.policy.sources import Settings
 from winnow.runtime.progress import Progress
 from winnow.runtime.session import use_this_python
 from winnow.runtime.stop import Stop
+from winnow.storage.beside.look import looks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,7 +97,9 @@ def plan(
     given = {**locals(), "estimate": False}
     use_this_python(spark.sparkContext)
     dirs, facts = names(log_dirs, "log_dirs"), list[Facts]()
-    given["seen"] = lambda found, request: facts.append(Facts(spark, dirs, (*found,), request))
+    given["seen"] = lambda found, request: facts.append(
+        Facts(spark, dirs, (*found,), request, looks())
+    )
     run = run_and_record(spark, dirs, request_of(given, touch=False))
     made = Plan(run, spark, facts[0].request, facts[0], estimated=estimate)
     return made.what_if() if estimate else made

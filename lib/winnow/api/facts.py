@@ -6,6 +6,7 @@ Nothing is locked between two reads. So each read first checks that the files ha
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,11 +18,13 @@ from winnow.cleaning.request import Request
 from winnow.cleaning.rewrite.compaction import Estimated, estimate
 from winnow.cleaning.summaries.search import walk_partitions
 from winnow.logdir.lock import locked
+from winnow.logdir.survey import LogDir
 from winnow.runtime.failure import Failure
 from winnow.runtime.guest import as_guest
 from winnow.runtime.same_directories import same_directories
 from winnow.runtime.throttle import limiting_io
 from winnow.scan.job import PartitionJob
+from winnow.storage.beside.look import Look, looking
 from winnow.survey.survey import ToWalk
 from winnow.survey.walk import SegmentWalk
 
@@ -41,6 +44,8 @@ class Facts:
     planned: Sequence[Planned]
     """As in the first plan."""
     request: Request
+    looks: tuple[Look, ...] = ()
+    """How the log directories looked in the first plan, if brokers were running."""
     _known: dict[Hashable, Any] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -75,17 +80,19 @@ class Facts:
         failed: dict[Hashable, Failure] = {}
         if new:
             sc = self.spark.sparkContext
-            with (
-                locked(self.log_dirs, to_change=False) as dirs,
-                same_directories(sc, [d.path for d in dirs]),
-                as_guest(sc),
-                limiting_io(sc, io_rate(self.request.settings, dirs)),
-            ):
-                # Retention is decided without reading a log.
-                check_same(
-                    self.planned,
-                    plan_partitions(sc, dirs, replace(self.request, only="retention")),
-                )
+            with ExitStack() as held:
+                held.enter_context(looking(*self.looks))
+                # Beside brokers, the files of the first plan are read, whatever became of them.
+                dirs: Sequence[LogDir] = ()
+                if not self.looks:
+                    dirs = held.enter_context(locked(self.log_dirs, to_change=False))
+                held.enter_context(same_directories(sc, [d.path for d in dirs]))
+                held.enter_context(as_guest(sc))
+                held.enter_context(limiting_io(sc, io_rate(self.request.settings, dirs)))
+                if not self.looks:
+                    # Retention is decided without reading a log.
+                    retained = replace(self.request, only="retention")
+                    check_same(self.planned, plan_partitions(sc, dirs, retained))
                 found = find([*new.values()])
             for key, value in zip(new, found, strict=True):
                 (failed if isinstance(value, Failure) else self._known)[key] = value

@@ -14,6 +14,7 @@ import resource
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from weakref import finalize
 
 import numpy as np
 
@@ -70,7 +71,7 @@ def looking_at(log_dir: str, broker: str, *, only: Collection[str] | None = None
 
     `broker`: the broker, in words. `only`: names of directories; nobody reads others. The metadata
     log is read last, between two listings with the same partitions, so that it knows each of them
-    and no other.
+    and no other. A look that is kept can be used again after the block (`looking`).
     """
     with ExitStack() as opened:
         descriptors = _Descriptors(opened)
@@ -114,8 +115,9 @@ def looking_at(log_dir: str, broker: str, *, only: Collection[str] | None = None
             gone=tuple(filter(_is_current, sorted(first.keys() - now.keys()))),
             changing=tuple(filter(_is_current, sorted(now.keys() - seen.keys()))),
         )
-        with looking(look):
-            yield look
+        finalize(look, opened.pop_all().close)
+    with looking(look):
+        yield look
 
 
 def notes_of_looks() -> tuple[str, ...]:

@@ -64,6 +64,18 @@ def test_nothing_wrong_is_found_under_load(spark: SparkSession, running: Running
     assert not [line for line in running.broker.complaints if not any(w in line for w in own)]
 
 
+def test_what_if_reads_what_the_plan_saw(spark: SparkSession, running: Running) -> None:
+    """Whatever the broker did meanwhile."""
+    with load(running.broker):
+        plan = winnow.plan(spark, running.log_dir, estimate=True)
+        other = plan.what_if(min_cleanable_dirty_ratio=0, min_compaction_lag_ms=0)
+    again = plan.what_if(min_cleanable_dirty_ratio=0.01)
+    for made in (plan, other, again):
+        assert [one.error for one in made.partitions if one.error] == []
+        assert made.bytes_before == plan.bytes_before
+        assert made.freed_bytes is not None
+
+
 def holders(running: Running) -> list[str]:
     """The locks on the log directory. A lock taken for an instant would show up only by chance,
     so `test_lock` counts the calls.

@@ -45,10 +45,10 @@ class SeenFile:
 
 
 @pickled_by_fields
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Look:
     """A directory as it was. What is below a directory that is not in `directories` is read as it
-    is.
+    is. In the process that looked, its descriptors are open for as long as this value is used.
     """
 
     root: str
@@ -118,13 +118,14 @@ def look_at(path: str) -> Look | None:
 
 
 @contextmanager
-def looking(look: Look) -> Iterator[None]:
-    """Read through a look inside the block."""
-    _LOOKS.append(look)
+def looking(*some: Look) -> Iterator[None]:
+    """Read through these looks inside the block."""
+    _LOOKS.extend(some)
     try:
         yield
     finally:
-        _LOOKS.remove(look)
+        for look in some:
+            _LOOKS.remove(look)
 
 
 def write_looks(directory: str) -> str | None:
