@@ -133,6 +133,8 @@ def _swap(data: bytes) -> None:
         for suffix, content in ((LOG, log), (INDEX, b""), (TIMEINDEX, b"")):
             written(f"swap/{segment_file(base, suffix)}", content)
     written(f"swap/{segment_file(0, LOG)}{SWAP}", data)
+    for suffix in (INDEX, TIMEINDEX):  # those of a cleaning; without them, nothing may go
+        written(f"swap/{segment_file(0, suffix)}{SWAP}", b"")
     recover(storage, path)
     for base in _BASES[2:]:
         require(

@@ -21,7 +21,7 @@ from winnow.errors import CorruptLogError, LogDirInUseError, WinnowError
 from winnow.logdir.lease import Lease, refuse_leased
 from winnow.logdir.look import OF_THE_BROKER, looking_at
 from winnow.logdir.names import LOCK, META_PROPERTIES
-from winnow.logdir.survey import LogDir, survey_log_dirs
+from winnow.logdir.survey import LogDir, canonical_paths, survey_log_dirs
 from winnow.storage.beside.look import look_at
 from winnow.storage.creating import create_file
 from winnow.storage.guarded import held, open_file, status_of
@@ -297,7 +297,7 @@ def locked(log_dirs: Sequence[str], *, to_change: bool) -> Iterator[Sequence[Log
     storage = Places()
     with ExitStack() as locks:
         if not to_change:
-            log_dirs = [storage.canonical(path) for path in log_dirs]
+            log_dirs = canonical_paths(storage, log_dirs)
             for path in log_dirs:
                 if (broker := broker_on(path)) is not None:
                     locks.enter_context(looking_at(path, broker))

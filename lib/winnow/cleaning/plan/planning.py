@@ -173,7 +173,10 @@ def _put_right(item: SelectedPartition, request: Request) -> SelectedPartition:
         loss = loss_by_swap(request.storage, directory, swap, compacts=may_compact)
         if loss is not None:
             raise CorruptLogError(
-                "an interrupted swap would delete records", found=str(loss), hint=f"{SWAP_ASIDE}."
+                "an interrupted swap would delete records",
+                found=str(loss),
+                where=directory,
+                hint=f"{SWAP_ASIDE}.",
             )
     finish = config.cleanup_compact and config.log_cleaner_enable and request.only != "retention"
     done = put_right(
