@@ -214,7 +214,7 @@ def torn_swap(directory: Path) -> str:
     log = sorted(directory.glob("*.log"))[1]
     swap = log.with_name(log.name + ".swap")
     swap.write_bytes(log.read_bytes()[:-5])
-    return rf"{re.escape(swap.name)} replaces .*{re.escape(str(directory))}"
+    return rf"{re.escape(str(swap))} at byte \d+|{re.escape(swap.name)} replaces "
 
 
 def bad_leader_epochs(directory: Path) -> str:
