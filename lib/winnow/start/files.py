@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from winnow.errors import CorruptLogError, UnpredictedLoadError
+from winnow.logdir.commit.recovery import in_range
 from winnow.logdir.names import (
     CLEANED,
     DELETED,
@@ -84,8 +85,8 @@ def finished_swap(storage: Storage, directory: str) -> FinishedSwap | None:
         end = max(end, read_next_offset(path, sizes[name], base_offset_of(name), data))
     on_disk = {name.removesuffix(SWAP): name for name in valid}
     others = {name for name in sizes if not name.endswith((SWAP, CLEANED, DELETED))}
-    in_range = {name for name in others if _is_in(name, first, end)}
-    replaced = in_range | others & on_disk.keys()
+    sources = {name for name in others if in_range(name, first, end)}
+    replaced = sources | others & on_disk.keys()
     dropped = [name for name in swaps if name not in valid and name.endswith(LOG + SWAP)]
     gone = [*(name for name in replaced if name.endswith(LOG)), *dropped]
     return FinishedSwap(
@@ -119,12 +120,6 @@ def _java_offset(name: str) -> int:
     if dot and JAVA_INT.fullmatch(digits) and -MAX_LONG - 1 <= int(digits) <= MAX_LONG:
         return int(digits)
     return base_offset_of(name)
-
-
-def _is_in(name: str, first: int, end: int) -> bool:
-    """Return whether a loader counts this file to the range. It ignores a name without a number."""
-    digits, dot, _ = name.partition(".")
-    return bool(dot) and digits.isascii() and digits.isdigit() and first <= int(digits) < end
 
 
 def _not_a_file(name: str, *, is_link: bool) -> CorruptLogError:

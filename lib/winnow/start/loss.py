@@ -141,13 +141,16 @@ def loss_in(
 
 
 def loss_by_swap(
-    storage: Storage, directory: str, swap: FinishedSwap, *, compacts: bool
+    storage: Storage, directory: str, swap: FinishedSwap | None, *, compacts: bool
 ) -> Loss | None:
     """Return which batches are in no segment after a loader has finished this swap, or None.
 
-    `compacts`: the topic is compacted. Its cleaner leaves batches out of a `.swap` log. So they are
-    lost only if a check of the `.swap` logs fails, or if these are empty.
+    `swap`: None if there is none to finish. `compacts`: the topic is compacted. Its cleaner leaves
+    batches out of a `.swap` log. So they are lost only if a check of the `.swap` logs fails, or if
+    these are empty.
     """
+    if swap is None:
+        return None
     entries = storage.list_dir(directory)
     sizes = {entry.name: entry.size for entry in entries if entry.is_file}
     logs = {name for name in sizes if name.endswith(LOG)}
@@ -186,11 +189,8 @@ def loss_by_swap(
 
 
 def _sound_rows(storage: Storage, path: str, size_of_log: int) -> Iterator[Rows]:
-    """Yield the whole batches with the right CRC, up to the first bytes that are no batch."""
-    for piece in _pieces(storage, path, 0, size_of_log, 0):
-        is_sound = np.ones(len(piece.rows), bool)
-        is_sound[list(bad_crcs(piece))] = False
-        yield piece.rows[is_sound]
+    """Return the rows of batches that match their CRC, up to the first bytes that are no batch."""
+    return map(_sound, _pieces(storage, path, 0, size_of_log, 0))
 
 
 def _next_batch(storage: Storage, path: str, cut: LogCut) -> int | None:
@@ -204,7 +204,7 @@ def _count(storage: Storage, path: str, start: int, end: int, least_offset: int)
     for _ in range(_MOST_DAMAGES):
         stop = start
         for piece in _pieces(storage, path, start, end, least_offset):
-            found += _whole(piece)
+            found += _counted(_sound(piece))
             last = piece.rows[-1]
             stop = piece.start + int(last["position"]) + int(last["size"])
         following = None
@@ -224,10 +224,11 @@ def _pieces(
             yield item
 
 
-def _whole(piece: Piece) -> LostBatches:
+def _sound(piece: Piece) -> Rows:
+    """Return the rows of the batches that match their CRC."""
     is_sound = np.ones(len(piece.rows), bool)
     is_sound[list(bad_crcs(piece))] = False
-    return _counted(piece.rows[is_sound])
+    return piece.rows[is_sound]
 
 
 def _counted(rows: Rows) -> LostBatches:

@@ -168,16 +168,14 @@ def _put_right(item: SelectedPartition, request: Request) -> SelectedPartition:
     place, config = item.place, item.config
     directory = place.directory
     swap = finished_swap(request.storage, directory)
-    if swap is not None:
-        may_compact = config.may_compact
-        loss = loss_by_swap(request.storage, directory, swap, compacts=may_compact)
-        if loss is not None:
-            raise CorruptLogError(
-                "an interrupted swap would delete records",
-                found=str(loss),
-                where=directory,
-                hint=f"{SWAP_ASIDE}.",
-            )
+    loss = loss_by_swap(request.storage, directory, swap, compacts=config.may_compact)
+    if loss is not None:
+        raise CorruptLogError(
+            "an interrupted swap would delete records",
+            found=str(loss),
+            where=directory,
+            hint=f"{SWAP_ASIDE}.",
+        )
     finish = config.cleanup_compact and config.log_cleaner_enable and request.only != "retention"
     done = put_right(
         request.storage,

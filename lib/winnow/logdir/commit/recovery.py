@@ -174,7 +174,7 @@ def _plan(
     if logs:
         first = base_offset_of(logs[0])
         end = check_swaps(storage, directory, others, logs) if forced is None else forced.end
-        replaced = [n for n in others if not n.endswith(SWAP) and _in(n, first, end)]
+        replaced = [n for n in others if not n.endswith(SWAP) and in_range(n, first, end)]
     aside: list[str] = []
     if forced is not None and forced.aside is not None:
         final = {name.removesuffix(SWAP) for name in logs} & {*others}
@@ -206,8 +206,10 @@ def _without(sizes: Mapping[str, int], names: Sequence[str]) -> dict[str, int]:
     return {name: sizes[name] for name in sorted(sizes) if name not in left_out}
 
 
-def _in(name: str, first: int, end: int) -> bool:
-    """Whether the loader counts this file to the range. A name without a number never is in it."""
+def in_range(name: str, first: int, end: int) -> bool:
+    """Return whether a loader counts this file to the offsets [first, end) that a swap replaces. It
+    ignores a name without a number (S6.3).
+    """
     digits, dot, _ = name.partition(".")
     return bool(dot) and digits.isascii() and digits.isdigit() and first <= int(digits) < end
 

@@ -97,6 +97,11 @@ def written_entries(data: bytes, entry_size: int) -> bytes:
     return without_preallocated(data, entry_size) if data.rstrip(b"\0") else b""
 
 
+def whole_entries(data: bytes, entry_size: int) -> bytes:
+    """Return an index without a torn entry at its end."""
+    return data[: len(data) - len(data) % entry_size]
+
+
 def _entries(
     data: bytes, on_disk: np.dtype[Any], dtype: np.dtype[Any], path: str, base_offset: int
 ) -> Array:
@@ -334,9 +339,7 @@ def look_up(index: bytes, base_offset: int, offset: int) -> int:
     The search is Kafka's, step by step, so that it finds the same in an index whose entries do not
     ascend. Bytes after the last whole entry do not count.
     """
-    entries = np.frombuffer(
-        index[: len(index) - len(index) % OFFSET_ENTRY_SIZE], OFFSET_ENTRY_ON_DISK
-    )
+    entries = np.frombuffer(whole_entries(index, OFFSET_ENTRY_SIZE), OFFSET_ENTRY_ON_DISK)
     if not len(entries):
         return 0
     target = offset - base_offset

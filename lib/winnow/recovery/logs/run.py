@@ -246,7 +246,7 @@ def _put_right(
             return log
         swap = finished_swap(storage, log.directory)
         may_compact = log.config.may_compact
-        loss = swap and loss_by_swap(storage, log.directory, swap, compacts=may_compact)
+        loss = loss_by_swap(storage, log.directory, swap, compacts=may_compact)
         if loss and not request.lose_records:
             return replace(log, error=f"{_LOSES} {loss}. {SWAP_ASIDE}")
         if swap and loss and request.truncate:

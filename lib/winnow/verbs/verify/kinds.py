@@ -9,6 +9,7 @@ from winnow.advice import (
     ANY_METADATA_LOG,
     ANY_PARTITION,
     REBUILD,
+    REBUILT,
     Copies,
     for_metadata_log,
     for_partition,
@@ -17,7 +18,8 @@ from winnow.advice import (
 _INTACT = (
     "The records of the log are intact, unless an entry is beyond the end of the log: it may be of "
     "records that the log has lost. Then keep the index, which shows that, and compare the "
-    "partition with another replica. Otherwise: d"
+    "partition with another replica. Otherwise: delete the .index of the "
+    f"segment: {REBUILT}"
 )
 
 
@@ -148,7 +150,7 @@ class Kind(StrEnum):
         "entries that do not ascend or do not name a batch, a torn end, zeros at the end",
         "the entry",
         "A broker trusts this index and does not check it after a clean shutdown: reads begin "
-        f"at wrong places. {_INTACT}{REBUILD[1:]}",
+        f"at wrong places. {_INTACT}",
     )
     TIME_INDEX = _row(
         "time-index",
@@ -156,7 +158,7 @@ class Kind(StrEnum):
         "last entry that is not the largest of all",
         "the entry",
         "A broker trusts this index: retention by time deletes the segment too early or too "
-        f"late, and lookups by timestamp find wrong offsets. {_INTACT}{REBUILD[1:]}",
+        f"late, and lookups by timestamp find wrong offsets. {_INTACT}",
     )
     TXN_INDEX = _row(
         "transaction-index",
