@@ -84,7 +84,7 @@ def damage(log_dir: Path, *, segment: int) -> str:
 
 
 @pytest.mark.parametrize("segment", [1, -1])
-def test_truncate_skips_logs_with_batches_behind_damage_and_doctor_does_not_call_it_optional(
+def test_truncate_skips_logs_with_batches_after_damage_and_doctor_warns(
     command: Command, log_dir: Path, segment: int
 ) -> None:
     amount = damage(log_dir, segment=segment)

@@ -14,17 +14,18 @@ from winnow.arguments import checked, names
 from winnow.cleaning.request import Only, Request, UncleanShutdown
 from winnow.cleaning.run import opened
 from winnow.errors import CorruptLogError
+from winnow.logdir.live.read_view import view_notes
 from winnow.logdir.lock import lock_to_read
-from winnow.logdir.look import notes_of_looks
 from winnow.logdir.names import topic_partition_of
 from winnow.logdir.survey import doubts_in, survey_log_dirs
 from winnow.logdir.topic_globs import is_wanted
 from winnow.policy.sources import Settings
-from winnow.runtime.guest import as_guest
 from winnow.runtime.progress import Progress, Silence
 from winnow.runtime.same_directories import same_directories
 from winnow.runtime.session import WithContext, use_this_python
+from winnow.runtime.throttle import limiting_io_beside_brokers
 from winnow.start.values import BrokerStart
+from winnow.storage.live.read_view import views
 from winnow.storage.places import Places
 from winnow.verbs.compare.compare import compare
 from winnow.verbs.compare.values import CompareResult
@@ -37,6 +38,12 @@ from winnow.verbs.verify.directories import find_log_dirs
 from winnow.verbs.verify.findings import Finding, seen_twice
 from winnow.verbs.verify.verify import SweepResult, sweep
 from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES
+
+_ATTEMPTS = 3
+"""How often a result is checked again while a broker runs. A topic that is being created or deleted
+is incomplete for a moment, and a start of the broker may seem harmful.
+"""
+_WAIT_S = 3
 
 
 @checked
@@ -155,12 +162,12 @@ def doctor(
     given, paths = Request.of(asked, touch=False), names(log_dirs, "log_dirs")
     with opened(spark, paths, given) as (dirs, request, notes):
         diagnosis = diagnose(spark.sparkContext, dirs, request, deep=deep)
-        diagnosis, beside = replace(diagnosis, notes=notes), notes_of_looks()
-    # As in `verify`: what is wrong beside a running broker must be seen again.
-    for _ in range(_MORE_LOOKS if beside else 0):
+        diagnosis, running = replace(diagnosis, notes=notes), bool(views())
+    # A partition is in trouble only if a second read view shows it (S8.11).
+    for _ in range(_ATTEMPTS if running else 0):
         if diagnosis.exit_code != CorruptLogError.exit_code:
             break
-        time.sleep(_BETWEEN_LOOKS_S)
+        time.sleep(_WAIT_S)
         seen = {(one.log_dir, one.topic, one.partition) for one in diagnosis.troubles}
         with opened(spark, paths, given) as (dirs, request, notes):
             again = diagnose(spark.sparkContext, dirs, request, deep=deep)
@@ -184,7 +191,7 @@ def found_to_read(
         for path in found:
             locks.enter_context(lock_to_read(path))
         locks.enter_context(same_directories(spark.sparkContext, found))
-        locks.enter_context(as_guest(spark.sparkContext))
+        locks.enter_context(limiting_io_beside_brokers(spark.sparkContext))
         yield found, others
 
 
@@ -227,36 +234,29 @@ def verify(
         progress=progress,
     )
     with found_to_read(spark, log_dirs) as (found, others):
-        swept = check(found, topics=globs)
-        beside = notes_of_looks()
+        swept, running = check(found, topics=globs), bool(views())
         result = replace(
             swept,
             findings=(*others, *swept.findings),
-            notes=(*beside, *swept.notes),
+            notes=(*view_notes(), *swept.notes),
             starts=_starts(spark, found, others, globs, progress),
         )
-    # A broker that writes is seen half way: what is wrong must be seen again, some seconds later.
-    for _ in range(_MORE_LOOKS if beside else 0):
+    # A finding counts only if a second read view shows it (S8.11).
+    for _ in range(_ATTEMPTS if running else 0):
         if not result.findings and not result.harmful_starts:
             break
-        time.sleep(_BETWEEN_LOOKS_S)
+        time.sleep(_WAIT_S)
         with found_to_read(spark, log_dirs) as (found, others):
             again = [*others]
             if some := _topics_again(result.findings, found, globs):
                 again += check(found, topics=some).findings
-            findings = seen_twice(result.findings, again)
-            starts = _starts(spark, found, others, globs, progress)
-            result = replace(result, findings=findings, starts=starts)
-        if findings:
+            result = replace(result, findings=seen_twice(result.findings, again))
+            if result.harmful_starts:
+                starts = _starts(spark, found, others, globs, progress)
+                result = replace(result, starts=starts)
+        if result.findings:
             break
     return result
-
-
-_MORE_LOOKS = 3
-"""A topic that is being created or deleted is half there for a moment: its start may seem harmful
-in one look. If there are findings, a second look decides.
-"""
-_BETWEEN_LOOKS_S = 3
 
 
 def _starts(
@@ -318,6 +318,6 @@ def compare_replicas(
         # copy has the node.id of its original.
         dirs = [log_dir for path in found for log_dir in survey_log_dirs(Places(), [path])]
         result = compare(spark.sparkContext, dirs, topics=globs, progress=progress or Silence())
-        result = replace(result, notes=(*notes_of_looks(), *result.notes))
+        result = replace(result, notes=(*view_notes(), *result.notes))
     left_out = (f"{other.log_dir}: {other.message}" for other in others)
     return replace(result, not_compared=(*result.not_compared, *left_out))

@@ -16,7 +16,7 @@ from winnow.policy.sources import Settings
 from winnow.runtime.progress import Progress
 from winnow.runtime.session import use_this_python
 from winnow.runtime.stop import Stop
-from winnow.storage.beside.look import looks
+from winnow.storage.live.read_view import views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,7 +98,7 @@ def plan(
     use_this_python(spark.sparkContext)
     dirs, facts = names(log_dirs, "log_dirs"), list[Facts]()
     given["seen"] = lambda found, request: facts.append(
-        Facts(spark, dirs, (*found,), request, looks())
+        Facts(spark, dirs, (*found,), request, views())
     )
     run = run_and_record(spark, dirs, request_of(given, touch=False))
     made = Plan(run, spark, facts[0].request, facts[0], estimated=estimate)

@@ -20,11 +20,10 @@ from winnow.cleaning.summaries.search import walk_partitions
 from winnow.logdir.lock import locked
 from winnow.logdir.survey import LogDir
 from winnow.runtime.failure import Failure
-from winnow.runtime.guest import as_guest
 from winnow.runtime.same_directories import same_directories
-from winnow.runtime.throttle import limiting_io
+from winnow.runtime.throttle import limiting_io, limiting_io_beside_brokers
 from winnow.scan.job import PartitionJob
-from winnow.storage.beside.look import Look, looking
+from winnow.storage.live.read_view import ReadView, reading
 from winnow.survey.survey import ToWalk
 from winnow.survey.walk import SegmentWalk
 
@@ -44,8 +43,8 @@ class Facts:
     planned: Sequence[Planned]
     """As in the first plan."""
     request: Request
-    looks: tuple[Look, ...] = ()
-    """How the log directories looked in the first plan, if brokers were running."""
+    views: tuple[ReadView, ...] = ()
+    """The read views of the first plan, if brokers were running."""
     _known: dict[Hashable, Any] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -81,15 +80,15 @@ class Facts:
         if new:
             sc = self.spark.sparkContext
             with ExitStack() as held:
-                held.enter_context(looking(*self.looks))
-                # Beside brokers, the files of the first plan are read, whatever became of them.
+                held.enter_context(reading(*self.views))
+                # While brokers run, the files are read as of the first plan.
                 dirs: Sequence[LogDir] = ()
-                if not self.looks:
+                if not self.views:
                     dirs = held.enter_context(locked(self.log_dirs, to_change=False))
                 held.enter_context(same_directories(sc, [d.path for d in dirs]))
-                held.enter_context(as_guest(sc))
+                held.enter_context(limiting_io_beside_brokers(sc))
                 held.enter_context(limiting_io(sc, io_rate(self.request.settings, dirs)))
-                if not self.looks:
+                if not self.views:
                     # Retention is decided without reading a log.
                     retained = replace(self.request, only="retention")
                     check_same(self.planned, plan_partitions(sc, dirs, retained))

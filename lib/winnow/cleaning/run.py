@@ -23,16 +23,15 @@ from winnow.cleaning.result import RunResult
 from winnow.cleaning.rewrite.compaction import estimate
 from winnow.cleaning.summaries.store import with_summaries
 from winnow.cleaning.zeros import ZerosFirst, cut_zeros, zeros_first
+from winnow.logdir.live.read_view import view_notes
 from winnow.logdir.lock import locked, why_seen_here_only
-from winnow.logdir.look import notes_of_looks
 from winnow.logdir.survey import LogDir, check_one_node, strangers_in, survey_log_dirs, topics_of
 from winnow.runtime.cancel import cancelling_jobs
 from winnow.runtime.garbage import seldom_collecting
-from winnow.runtime.guest import as_guest
 from winnow.runtime.same_directories import same_directories
 from winnow.runtime.session import WithContext
 from winnow.runtime.spool import spooling
-from winnow.runtime.throttle import limiting_io
+from winnow.runtime.throttle import limiting_io, limiting_io_beside_brokers
 from winnow.start.broker import expected_starts
 from winnow.start.values import BrokerStart
 from winnow.storage.places import Places
@@ -59,8 +58,8 @@ def opened(
             request.check_globs(topics_of(dirs))
         settings, found = with_metadata(request.settings, Places(), dirs, request.stop)
         sc = spark.sparkContext
-        with same_directories(sc, [d.path for d in dirs]), as_guest(sc):
-            notes = (*notes_of_looks(), *settings.notes(), *found)
+        with same_directories(sc, [d.path for d in dirs]), limiting_io_beside_brokers(sc):
+            notes = (*view_notes(), *settings.notes(), *found)
             yield dirs, replace(request, settings=settings), notes
 
 

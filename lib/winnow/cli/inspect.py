@@ -31,11 +31,11 @@ class InspectOptions:
 
 def run_inspect(call: Call, own: InspectOptions) -> int:
     """Return the exit code. Errors in the paths are found before anything is printed."""
-    from winnow.logdir.lock import beside_brokers  # noqa: PLC0415
-    from winnow.logdir.look import notes_of_looks  # noqa: PLC0415
+    from winnow.logdir.live.read_view import view_notes  # noqa: PLC0415
+    from winnow.logdir.lock import live_read_views  # noqa: PLC0415
 
-    with beside_brokers(own.paths):
-        tell_notes(notes_of_looks())
+    with live_read_views(own.paths):
+        tell_notes(view_notes())
         return _inspect(call, own)
 
 

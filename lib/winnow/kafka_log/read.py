@@ -17,11 +17,11 @@ from winnow.kafka_log.options import Mode, Options
 from winnow.kafka_log.ranges import ReadRange, Task, Unreadable, planned_again
 from winnow.kafka_log.rows import Records, parts_of, problem_row, record_batch
 from winnow.logdir.batches import Piece, TornLogError
-from winnow.logdir.lock import beside_brokers
+from winnow.logdir.lock import live_read_views
 from winnow.policy.transactions import aborted_batches
 from winnow.state import TopicPartition
-from winnow.storage.beside.look import look_at
 from winnow.storage.contract import Storage
+from winnow.storage.live.read_view import view_of
 from winnow.wire.batch import CONTROL, MAX_MAGIC
 from winnow.wire.buffers import RecordBlocks, Rows
 from winnow.wire.columns import RecordPlaces, record_places
@@ -74,8 +74,8 @@ class _RangeReader:
 
     def read(self, storage: Storage) -> Iterator[pa.RecordBatch]:
         try:
-            with beside_brokers([self._range.path]):
-                if look_at(self._range.path) is not None:
+            with live_read_views([self._range.path]):
+                if view_of(self._range.path) is not None:
                     yield from self._beside(storage)
                     return
             self._check_unchanged(storage)

@@ -132,10 +132,10 @@ class KafkaLogReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         from winnow.kafka_log.ranges import plan_tasks  # noqa: PLC0415 - loads numba, which options don't need
-        from winnow.logdir.lock import beside_brokers  # noqa: PLC0415
+        from winnow.logdir.lock import live_read_views  # noqa: PLC0415
 
         # Spark would read an empty list as one partition whose value is None.
-        with beside_brokers(self._options.paths):
+        with live_read_views(self._options.paths):
             tasks = plan_tasks(Places(), self._options) or [()]
         return [InputPartition(task) for task in tasks]
 

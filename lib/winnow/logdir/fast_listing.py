@@ -31,8 +31,8 @@ from winnow.logdir.names import (
     segment_file,
 )
 from winnow.state import Segment
-from winnow.storage.beside.look import look_at
 from winnow.storage.guarded import held, open_dir
+from winnow.storage.live.read_view import view_of
 from winnow.storage.local import stamp_of
 from winnow.storage.places import Places
 from winnow.storage.small_files import read_small_files
@@ -50,7 +50,7 @@ def list_sound(directory: str, *, most_bytes: int | None = None) -> SegmentListi
     """Like `list_segments`, but None if anything is unusual, or if the logs have more than
     `most_bytes` together.
     """
-    if is_remote(directory) or look_at(directory) is not None:
+    if is_remote(directory) or view_of(directory) is not None:
         return None
     with suppress(OSError, CorruptLogError), held(open_dir(directory), directory) as descriptor:
         return _listed(directory, descriptor, most_bytes)

@@ -19,12 +19,13 @@ from glob import iglob
 
 from winnow.errors import CorruptLogError, LogDirInUseError, WinnowError
 from winnow.logdir.lease import Lease, refuse_leased
-from winnow.logdir.look import OF_THE_BROKER, looking_at
+from winnow.logdir.live.partition import IN_PROGRESS
+from winnow.logdir.live.read_view import open_read_view
 from winnow.logdir.names import LOCK, META_PROPERTIES
 from winnow.logdir.survey import LogDir, canonical_paths, survey_log_dirs
-from winnow.storage.beside.look import look_at
 from winnow.storage.creating import create_file
 from winnow.storage.guarded import held, open_file, status_of
+from winnow.storage.live.read_view import view_of
 from winnow.storage.permissions import user_name
 from winnow.storage.places import Places, lease_file_of
 from winnow.storage.urls import is_remote, local_path
@@ -61,8 +62,8 @@ def lock_log_dir(log_dir: str) -> ExitStack | Lease:
 def lock_to_read(log_dir: str) -> AbstractContextManager[object]:
     """Lock a log directory for reading, as by `lock_log_dir`: a broker must not start meanwhile.
     Where the file system is mounted read-only, as a snapshot may be, the lock of a broker that
-    stopped is shared. If a broker runs, the directory is read as it was at one moment instead
-    (`winnow.logdir.look`).
+    stopped is shared. If a broker runs, no lock is taken, and the block reads through a read view
+    (`winnow.logdir.live.read_view`).
 
     For a URL nothing is written. No broker runs there, so it is enough that nobody holds the lease
     at the start. Readers notice files that a run replaces meanwhile.
@@ -70,7 +71,7 @@ def lock_to_read(log_dir: str) -> AbstractContextManager[object]:
     if is_remote(log_dir):
         return share_log_dir(log_dir) or nullcontext()
     if (broker := broker_on(log_dir)) is not None:
-        return looking_at(log_dir, broker)
+        return open_read_view(log_dir, broker)
     try:
         return _lock(log_dir)
     except WinnowError as error:
@@ -152,13 +153,10 @@ def broker_on(log_dir: str) -> str | None:
         fd = open_file(f"{log_dir}/{LOCK}")
     except (OSError, CorruptLogError):
         return None
-    with held(fd, log_dir):
-        try:
-            answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _whole_file(fcntl.F_RDLCK))
-        except OSError:
-            return None
-        kind, _, _, _, pid = _FLOCK.unpack(answer)
-        return None if kind == fcntl.F_UNLCK or pid < 0 else _describe_holder(fd)
+    with held(fd, log_dir), suppress(OSError):
+        pid = _asked_holder(fd, fcntl.F_RDLCK)
+        return None if pid is None or pid < 0 else _described(pid or None)
+    return None
 
 
 def _is_log_dir(path: str) -> bool:
@@ -168,14 +166,14 @@ def _is_log_dir(path: str) -> bool:
 
 
 @contextmanager
-def beside_brokers(paths: Sequence[str]) -> Iterator[None]:
-    """Read these log directories, partitions or files inside the block as they were at one moment,
-    where a broker is running on them. A file that a broker is about to rename or to remove is read
-    as it is. Locks nothing.
+def live_read_views(paths: Sequence[str]) -> Iterator[None]:
+    """Open read views of the log directories of running brokers, for these log directories,
+    partitions and files, and read through the views inside the block. A file that a broker is about
+    to rename or to delete is read as it is. Locks nothing.
     """
     wanted: dict[str, set[str] | None] = {}
     for given in map(local_path, paths):
-        if is_remote(given) or given.endswith(OF_THE_BROKER):
+        if is_remote(given) or given.endswith(IN_PROGRESS):
             continue
         path = Places().canonical(given)
         above, _, name = path.rpartition("/")
@@ -188,10 +186,10 @@ def beside_brokers(paths: Sequence[str]) -> Iterator[None]:
                 else:
                     names.add(directory)
                 break
-    with ExitStack() as looks:
+    with ExitStack() as opened:
         for log_dir, names in wanted.items():
             if (broker := broker_on(log_dir)) is not None:
-                looks.enter_context(looking_at(log_dir, broker, only=names))
+                opened.enter_context(open_read_view(log_dir, broker, only=names))
         yield
 
 
@@ -240,18 +238,24 @@ def _whole_file(kind: int) -> bytes:
 
 
 def _describe_holder(fd: int) -> str:
-    pid = _posix_holder(fd) or _ofd_holder(fd)
+    pid = _asked_holder(fd, fcntl.F_WRLCK)
+    return _described(pid if pid is not None and pid > 0 else _ofd_holder(fd))
+
+
+def _described(pid: int | None) -> str:
     if pid is None:
         return "a process that can't be seen from here (another container or another host?)"
     command = _command_line(pid)
     return f"process {pid}" + (f": {command}" if command else "")
 
 
-def _posix_holder(fd: int) -> int | None:
-    """Ask the kernel for the holder of a POSIX lock. 0: another pid namespace; -1: an OFD lock."""
-    answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _whole_file(fcntl.F_WRLCK))
-    kind, _, _, _, pid = _FLOCK.unpack(answer)
-    return int(pid) if kind != fcntl.F_UNLCK and pid > 0 else None
+def _asked_holder(fd: int, kind: int) -> int | None:
+    """Ask the kernel which process keeps a lock of this kind from being taken. 0: a process of
+    another pid namespace; -1: an OFD lock; None: no process.
+    """
+    answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _whole_file(kind))
+    found, _, _, _, pid = _FLOCK.unpack(answer)
+    return None if found == fcntl.F_UNLCK else int(pid)
 
 
 def _ofd_holder(fd: int) -> int | None:
@@ -300,10 +304,10 @@ def locked(log_dirs: Sequence[str], *, to_change: bool) -> Iterator[Sequence[Log
             log_dirs = canonical_paths(storage, log_dirs)
             for path in log_dirs:
                 if (broker := broker_on(path)) is not None:
-                    locks.enter_context(looking_at(path, broker))
+                    locks.enter_context(open_read_view(path, broker))
         # Survey first without the lock: `.lock` is created only where a broker would create it.
         for log_dir in survey_log_dirs(storage, log_dirs, to_change=to_change):
-            if log_dir.in_doubt or look_at(log_dir.path) is not None:
+            if log_dir.in_doubt or view_of(log_dir.path) is not None:
                 continue
             locks.enter_context(
                 lock_log_dir(log_dir.path) if to_change else lock_to_read(log_dir.path)

@@ -12,13 +12,14 @@ import json
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from winnow.errors import WinnowError
+from winnow.runtime.priority import lower_priority
 from winnow.runtime.run_directory import run_directory
 from winnow.runtime.session import telling_tasks
-from winnow.storage.beside.guest import yield_to_others
-from winnow.storage.beside.look import looks, use_looks, write_looks
+from winnow.storage.live.read_view import use_views, views, write_views
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext, TaskContext
 
 _EXPECTED = "winnow.log.dirs"
-_LOOKS = "winnow.looks"
+_VIEWS = "winnow.read.views"
 _IDENTITY = "meta.properties"
 """The file with the ids of a broker and of its directory."""
 
@@ -41,13 +42,26 @@ def same_directories(sc: SparkContext, log_dirs: Sequence[str]) -> Iterator[None
     Spark runs a task that fails again, perhaps on another host.
 
     Raises OtherDirectoryError if a job failed for this reason. On one machine nothing is checked.
-    Tasks read directories of running brokers as the driver saw them (`winnow.storage.beside.look`).
+    Tasks use the read views of this process (`winnow.storage.live.read_view`).
     """
-    written = write_looks(run_directory())
-    if written is not None:
-        with telling_tasks(sc, _LOOKS, written):
-            yield
+    with _telling_views(sc):
+        yield from _checked_by_tasks(sc, log_dirs)
+
+
+@contextmanager
+def _telling_views(sc: SparkContext) -> Iterator[None]:
+    """Pass the read views of this process to the tasks of the block."""
+    if not views():
+        yield
         return
+    with (
+        TemporaryDirectory(prefix="winnow-views-", dir=run_directory()) as place,
+        telling_tasks(sc, _VIEWS, write_views(place)),
+    ):
+        yield
+
+
+def _checked_by_tasks(sc: SparkContext, log_dirs: Sequence[str]) -> Iterator[None]:
     if (sc.master or "").startswith("local"):
         yield
         return
@@ -73,12 +87,12 @@ def same_directories(sc: SparkContext, log_dirs: Sequence[str]) -> Iterator[None
 
 
 def check_directories(task: TaskContext) -> None:
-    """Raise OtherDirectoryError if this host does not have what the driver of the task has. Let
-    the task see what the driver saw.
+    """Raise OtherDirectoryError if this host does not have what the driver of the task has. Use the
+    read views of the driver, and then lower the priority of this process.
     """
-    use_looks(task.getLocalProperty(_LOOKS))
-    if looks():
-        yield_to_others()
+    use_views(task.getLocalProperty(_VIEWS))
+    if views():
+        lower_priority()
     for path, expected in json.loads(task.getLocalProperty(_EXPECTED) or "{}").items():
         try:
             found = _digest(path)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from winnow.storage.beside.look import looks
+from winnow.storage.live.read_view import views
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -65,4 +65,4 @@ def forget_properties(sc: SparkContext, *keys: str) -> None:
 def cores_of(sc: SparkContext) -> int:
     """Return how many tasks run at once: beside a running broker, on half of the cores."""
     cores = sc.defaultParallelism
-    return max(1, cores // 2) if looks() else cores
+    return max(1, cores // 2) if views() else cores

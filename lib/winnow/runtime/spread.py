@@ -17,7 +17,7 @@ from winnow.runtime.progress import Progress, watched
 from winnow.runtime.session import cores_of
 from winnow.runtime.throttle import in_task
 from winnow.runtime.ticks import TickSheet, tick
-from winnow.storage.beside.look import looks
+from winnow.storage.live.read_view import views
 
 _WORTH = 4
 """A core gets a second task once each task has this fraction of `per_task`."""
@@ -54,7 +54,7 @@ def spread(
         parallelism=sc.defaultParallelism,
         worth=per_task // _WORTH,
     )
-    if looks():
+    if views():
         tasks = min(tasks, cores_of(sc))  # more tasks would run on the other cores
     lists = packed(list(enumerate(items)), costs, tasks=tasks)
     with (

@@ -8,7 +8,7 @@ local property of the thread that starts them. Every stage that maps or writes s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
@@ -16,6 +16,7 @@ from winnow.runtime.freed_memory import give_back_freed_memory
 from winnow.runtime.meter import metered
 from winnow.runtime.same_directories import check_directories
 from winnow.runtime.session import cores_of, telling_tasks
+from winnow.storage.live.read_view import views
 from winnow.storage.places import Places
 from winnow.storage.throttle import Throttle, throttled
 
@@ -39,6 +40,17 @@ def limiting_io(sc: SparkContext, bytes_per_second: float | None) -> Iterator[No
     share = str(bytes_per_second / cores_of(sc))
     with telling_tasks(sc, _SHARE, share), throttled(Throttle(bytes_per_second)):
         yield
+
+
+BESIDE_BROKER = 50 * 2**20
+"""Default rate while a broker runs, in bytes per second."""
+
+
+def limiting_io_beside_brokers(sc: SparkContext) -> AbstractContextManager[None]:
+    """Limit this thread and the Spark jobs that it starts to the default rate, if this process
+    reads the log directory of a running broker.
+    """
+    return limiting_io(sc, BESIDE_BROKER if views() else None)
 
 
 def in_task(function: Callable[_P, Iterable[_U]]) -> Callable[_P, Iterator[_U]]:

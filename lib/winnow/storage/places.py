@@ -10,10 +10,10 @@ from typing import Any, ParamSpec, TypeVar
 
 from winnow.errors import UsageError
 from winnow.extras import HDFS, S3, how_to_install
-from winnow.storage.beside.look import LookStorage, look_at
 from winnow.storage.contract import Storage
 from winnow.storage.file_tree import FileTree
 from winnow.storage.lease_file import LeaseFile
+from winnow.storage.live.read_view import ViewStorage, view_of
 from winnow.storage.local import LocalStorage
 from winnow.storage.local_tree import LocalTree
 from winnow.storage.urls import is_remote, local_path
@@ -56,8 +56,8 @@ def storage_of(path: str) -> Storage:
     Raises UsageError for a scheme without a storage.
     """
     if not is_remote(path):
-        look = look_at(path)
-        return _LOCAL if look is None else LookStorage(look)
+        view = view_of(path)
+        return _LOCAL if view is None else ViewStorage(view)
     scheme, authority = path.partition(":")[0].lower(), path.partition("://")[2].partition("/")[0]
     return _remote("s3" if scheme == "s3a" else scheme, authority)
 

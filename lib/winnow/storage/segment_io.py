@@ -13,10 +13,10 @@ from typing import Any, Self
 import numpy as np
 
 from winnow.errors import CorruptLogError, NoSpaceError
-from winnow.storage.beside.guest import read_into
-from winnow.storage.beside.look import look_at, open_seen
 from winnow.storage.guarded import held, open_file
 from winnow.storage.io_counters import count_io
+from winnow.storage.live.page_cache import read_into
+from winnow.storage.live.read_view import open_viewed, view_of
 from winnow.storage.places import Places
 from winnow.storage.size_limits import LOG_SUFFIX, check_size
 from winnow.storage.throttle import PIECE_BYTES, Throttle, current_throttle
@@ -50,8 +50,8 @@ def map_range(path: str, start: int, end: int, *, gradually: bool = False) -> It
     Every array made from it must be gone when the block ends; the kernels copy what they keep. With
     a throttle (`winnow.storage.throttle`) the file is read piece by piece.
 
-    What a look has seen (`winnow.storage.beside.look`) is copied instead of mapped. If that is done
-    gradually, bytes that were not loaded, or were released, are zeros.
+    Files of a read view are copied into memory, not mapped. With `gradually`, `load` copies: bytes
+    that were not loaded, or were released, are zeros.
 
     Raises CorruptLogError if the file is shorter than `end`, and OSError if the disk can't read it.
     """
@@ -62,10 +62,10 @@ def map_range(path: str, start: int, end: int, *, gradually: bool = False) -> It
             yield _fetched(path, start, end)
         elif end - start <= _SMALL_BYTES and current_throttle() is None:
             yield _read(path, start, end)
-        elif (look := look_at(path)) is not None and (seen := look.file_at(path)) is not None:
-            if start + seen.entry.size < end:
-                raise _shorter(path, end, seen.entry.size)
-            with held(open_seen(look, path, seen), path) as descriptor:
+        elif (view := view_of(path)) is not None and (file := view.file_at(path)) is not None:
+            if file.entry.size < end:
+                raise _shorter(path, end, file.entry.size)
+            with held(open_viewed(view, path, file), path) as descriptor:
                 yield _copied(descriptor, path, start, end, gradually=gradually)
         else:
             yield _mapped(path, start, end, gradually=gradually)
@@ -79,8 +79,8 @@ class PacedPlaces(Places):
     """`Places`, but ranges are read at the rate of the throttle."""
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
-        # What a look has seen is read at that rate anyway.
-        if (throttle := current_throttle()) is not None and look_at(path) is None:
+        # Files of a read view are read at that rate anyway.
+        if (throttle := current_throttle()) is not None and view_of(path) is None:
             throttle.take(length)
         return super().read_range(path, start, length)
 

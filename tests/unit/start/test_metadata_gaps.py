@@ -46,7 +46,7 @@ def test_gap_below_the_newest_snapshot_is_no_harm(log_dir: Path) -> None:
     assert start_of(log_dir).is_safe
 
 
-def test_gap_with_the_creation_of_a_topic_that_changes_later_ends_the_node(log_dir: Path) -> None:
+def test_node_fails_if_the_record_that_creates_a_changed_topic_is_missing(log_dir: Path) -> None:
     cut_out(log_dir, 20, 30, snapshots=False)
     assert start_of(log_dir).fate is Fate.STOPS
 

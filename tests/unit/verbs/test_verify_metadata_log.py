@@ -197,7 +197,7 @@ def test_a_snapshot_with_many_names_is_read_once(
     assert [name for name in read if name.startswith("0")] == [f"{49:020d}-0000000001.checkpoint"]
 
 
-def test_compressed_snapshots_have_one_limit_for_all(
+def test_decompression_limit_applies_to_all_snapshots_together(
     log_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metadata_log_files, "_MAX_DECOMPRESSED_BYTES", 100_000)

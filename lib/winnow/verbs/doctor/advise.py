@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from winnow.start.values import Fate, LogStart
-from winnow.storage.beside.look import look_at
 from winnow.verbs.doctor.unknown_settings import give_settings
 from winnow.verbs.doctor.values import INDEX_ZEROS, NO_POLICY, Advice, Diagnosis, HeldBack
 from winnow.words import counted, first_few, roughly, size
@@ -27,6 +26,7 @@ def advise(
     zookeeper: bool = False,
     nearby: Sequence[str] = (),
     other_disk: str | None = None,
+    running: bool = False,
 ) -> tuple[Advice, ...]:
     """Return commands for `./spark-submit.sh`, without the log directories and the caller's
     options.
@@ -34,8 +34,8 @@ def advise(
     `have_broker_file`: the broker's properties file was given. `zookeeper`: the brokers keep their
     topics there. `nearby`: properties files on this
     machine that may be the broker's. `other_disk`: a new directory on a disk with enough space.
+    `running`: a broker is running on the log directories.
     """
-    running = any(look_at(disk.log_dir) is not None for disk in found.disks)
     advice = [*_to_free(found, other_disk)]
 
     def run(*arguments: str, why: str) -> None:

@@ -28,6 +28,7 @@ from winnow.policy.cleanable import oldest_first_batch, segments_between
 from winnow.start.broker import expected_starts
 from winnow.start.metadata_choice import choose_metadata
 from winnow.state import PartitionState, Segment
+from winnow.storage.live.read_view import views
 from winnow.storage.segment_io import map_range
 from winnow.verbs.doctor.advise import advise
 from winnow.verbs.doctor.census import take_census
@@ -134,6 +135,7 @@ def diagnose(
         other_disk=other_disk(request.storage, [log_dir.path for log_dir in usable])
         if found.short_of_space
         else None,
+        running=bool(views()),
     )
     return replace(found, dead_cleaner=_dead_cleaner(found), advice=advice)
 

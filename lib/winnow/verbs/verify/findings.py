@@ -42,7 +42,7 @@ class Finding:
 
 
 def seen_twice(first: Sequence[Finding], second: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Return the findings of the first look that the second one has, too."""
+    """Return the findings of the first sweep that the second sweep also has."""
     again = {(one.log_dir, one.file, one.kind) for one in second}
     return tuple(one for one in first if (one.log_dir, one.file, one.kind) in again)
 

@@ -26,7 +26,7 @@ from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread, spread_grouped
 from winnow.start.assigned import Assigned
 from winnow.start.values import BrokerStart
-from winnow.storage.beside.look import look_at
+from winnow.storage.live.read_view import view_of
 from winnow.storage.places import Places
 from winnow.verbs.verify.copies import with_copies
 from winnow.verbs.verify.directories import (
@@ -169,7 +169,7 @@ def all_findings(
         return
     wrote = any(check.producers for check in checks)
     # A running broker writes the first one when it rolls a segment or stops.
-    expected = not place.recovered and look_at(place.directory) is None
+    expected = not place.recovered and view_of(place.directory) is None
     if expected and not directory.snapshots and wrote:
         message = "expected a producer snapshot, because producers have written here, found none"
         yield place.finding(Kind.MISSING, "", message)

@@ -1,8 +1,8 @@
 """All verbs that only look, in a loop beside a broker under load.
 
-    python -m tests.kafka.beside --minutes 60 --kafka-version 4.3.1
+    python -m tests.kafka.live --minutes 60 --kafka-version 4.3.1
 
-Prints what was wrongly found, and records the result in docs/proofs/beside.md.
+Prints what was wrongly found, and records the result in docs/proofs/running-broker.md.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.kafka.beside.load import BUSY, QUIET, load
 from tests.kafka.judge.broker import Broker
 from tests.kafka.judge.jars import KAFKA_VERSION
+from tests.kafka.live.load import BUSY, QUIET, load
 from tests.machine import machine
 
 PROJECT = Path(__file__).resolve().parents[3]
-PAGE = PROJECT / "docs" / "proofs" / "beside.md"
+PAGE = PROJECT / "docs" / "proofs" / "running-broker.md"
 VERBS = {
     "doctor": ["doctor"],
     "plan": ["plan"],
@@ -41,7 +41,7 @@ retention never rest (ratio 0.01, every second), under transactions, commits, an
 created and deleted. A finding, an exit code other than 0 or a line of the broker's log at WARN or
 above that the load alone does not cause counts as wrong.
 
-    python -m tests.kafka.beside --minutes 60 --kafka-version V
+    python -m tests.kafka.live --minutes 60 --kafka-version V
 
 | Kafka | minutes | runs | partitions that went away meanwhile | wrong | made |
 |---|--:|--:|--:|--:|---|

@@ -16,11 +16,11 @@ from tests.fixtures.data import copy_log_dir
 from tests.lock_holder import broker
 from winnow.errors import CorruptLogError
 from winnow.logdir.listing import list_segments
+from winnow.logdir.live.read_view import open_read_view, view_notes
 from winnow.logdir.lock import broker_on, lock_log_dir, lock_to_read
-from winnow.logdir.look import looking_at, notes_of_looks
 from winnow.logdir.meta import was_shut_down_cleanly
-from winnow.storage.beside.guest import by_mincore, cached_pages, read_at
-from winnow.storage.beside.look import look_at, use_looks, write_looks
+from winnow.storage.live.page_cache import by_mincore, cached_pages, read_at
+from winnow.storage.live.read_view import use_views, view_of, write_views
 from winnow.storage.local import LocalStorage
 from winnow.storage.places import Places
 from winnow.storage.segment_io import load, map_range, release
@@ -34,7 +34,9 @@ def log_dir(tmp_path: Path) -> Path:
     return copy_log_dir("clean", tmp_path / "log-dir", only=[PARTITION, "d-time-0"])
 
 
-def test_broker_is_found_without_a_lock(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running_broker_is_detected_without_taking_the_lock(
+    log_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = []
     real = fcntl.fcntl
 
@@ -51,13 +53,13 @@ def test_broker_is_found_without_a_lock(log_dir: Path, monkeypatch: pytest.Monke
         assert broker_on(str(log_dir)) is None, "a run of Winnow is no broker"
 
 
-def test_stopped_directory_is_locked_and_read_as_it_is(log_dir: Path) -> None:
+def test_stopped_log_dir_is_locked_and_has_no_read_view(log_dir: Path) -> None:
     with lock_to_read(str(log_dir)):
-        assert look_at(str(log_dir)) is None
-        assert notes_of_looks() == ()
+        assert view_of(str(log_dir)) is None
+        assert view_notes() == ()
 
 
-def test_what_the_broker_is_changing_is_left_out(log_dir: Path) -> None:
+def test_read_view_excludes_cleaned_swap_and_deleted_files(log_dir: Path) -> None:
     partition = log_dir / PARTITION
     before = {entry.name for entry in LocalStorage().list_dir(str(partition))}
     log = min(partition.glob("*.log"))
@@ -67,37 +69,37 @@ def test_what_the_broker_is_changing_is_left_out(log_dir: Path) -> None:
     with broker(log_dir), lock_to_read(str(log_dir)):
         assert {entry.name for entry in Places().list_dir(str(partition))} == before
         assert was_shut_down_cleanly(Places(), str(log_dir))
-        (note,) = notes_of_looks()
+        (note,) = view_notes()
         assert "beside its running broker" in note
     assert not was_shut_down_cleanly(Places(), str(log_dir))
 
 
-def test_reading_goes_on_from_files_that_were_replaced_or_removed(log_dir: Path) -> None:
+def test_read_view_keeps_replaced_and_deleted_segments_readable(log_dir: Path) -> None:
     """Also in a process that did not open them."""
     log, other = sorted((log_dir / PARTITION).glob("*.log"), key=lambda one: -one.stat().st_size)[
         :2
     ]
     saved = log.read_bytes(), other.read_bytes()
     code = (
-        "import sys; from winnow.storage.beside.look import use_looks; "
-        "from winnow.storage.places import Places; use_looks(sys.argv[1]); "
+        "import sys; from winnow.storage.live.read_view import use_views; "
+        "from winnow.storage.places import Places; use_views(sys.argv[1]); "
         "[sys.stdout.buffer.write(Places().read_bytes(path)) for path in sys.argv[2:]]"
     )
     with broker(log_dir), lock_to_read(str(log_dir)):
-        looks = write_looks(str(log_dir.parent))
-        assert looks is not None
+        written = write_views(str(log_dir.parent))
+        assert written
         (log_dir / "new").write_bytes(b"another segment")
         (log_dir / "new").replace(log)
         other.unlink()
         assert (Places().read_bytes(str(log)), Places().read_bytes(str(other))) == saved
-        command = [sys.executable, "-c", code, looks, str(log), str(other)]
+        command = [sys.executable, "-c", code, written, str(log), str(other)]
         child = subprocess.run(command, stdout=subprocess.PIPE, check=True)
         assert child.stdout == b"".join(saved)
-        assert not look_at(str(log)) or os.stat(looks).st_mode & 0o777 == 0o600
+        assert os.stat(written).st_mode & 0o777 == 0o600
     assert log.read_bytes() == b"another segment"
 
 
-def test_partition_that_is_made_later_is_not_there(log_dir: Path) -> None:
+def test_read_view_excludes_partitions_created_later(log_dir: Path) -> None:
     with broker(log_dir), lock_to_read(str(log_dir)):
         (log_dir / "later-0").mkdir()
         (log_dir / "later-0" / "00000000000000000000.log").touch()
@@ -106,7 +108,7 @@ def test_partition_that_is_made_later_is_not_there(log_dir: Path) -> None:
             Places().list_dir(str(log_dir / "later-0"))
 
 
-def test_look_can_not_be_written_through(log_dir: Path) -> None:
+def test_read_view_is_read_only(log_dir: Path) -> None:
     path = str(log_dir / PARTITION / "new")
     with broker(log_dir), lock_to_read(str(log_dir)):
         for change in (
@@ -121,7 +123,7 @@ def test_look_can_not_be_written_through(log_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("gradually", [False, True])
-def test_file_that_becomes_shorter_is_an_error_and_not_the_end(
+def test_truncated_segment_raises_an_error_instead_of_sigbus(
     log_dir: Path, *, gradually: bool
 ) -> None:
     """Were it mapped, reading would end this process with SIGBUS."""
@@ -129,12 +131,12 @@ def test_file_that_becomes_shorter_is_an_error_and_not_the_end(
     with log.open("ab") as file:
         file.write(bytes(2**20))
     data = log.read_bytes()
-    with broker(log_dir), looking_at(str(log_dir), "a broker"):
+    with broker(log_dir), open_read_view(str(log_dir), "a broker"):
         seen = Places().entry(str(log)).size
         assert seen < len(data), "the zeros are no batches"
     log = min((log_dir / PARTITION).glob("*.log"))
     log.write_bytes(data * 3)
-    with broker(log_dir), looking_at(str(log_dir), "a broker"):
+    with broker(log_dir), open_read_view(str(log_dir), "a broker"):
         size = Places().entry(str(log)).size
         with map_range(str(log), 0, size, gradually=gradually) as buf:
             os.truncate(log, 100)
@@ -149,13 +151,13 @@ def test_file_that_becomes_shorter_is_an_error_and_not_the_end(
                 pass
 
 
-def test_bytes_are_those_of_a_map_when_loaded_piece_by_piece(log_dir: Path) -> None:
+def test_gradual_copy_has_the_bytes_of_the_file(log_dir: Path) -> None:
     log = min((log_dir / PARTITION).glob("*.log"))
     log.write_bytes(np.random.default_rng(7).bytes(5 * 2**20 + 17))
     data = log.read_bytes()
     with (
         broker(log_dir),
-        looking_at(str(log_dir), "a broker"),
+        open_read_view(str(log_dir), "a broker"),
         map_range(str(log), 4711, len(data), gradually=True) as buf,
     ):
         at = 0
@@ -170,7 +172,7 @@ def test_bytes_are_those_of_a_map_when_loaded_piece_by_piece(log_dir: Path) -> N
         del buf
 
 
-def test_page_cache_stays_as_it_was() -> None:
+def test_read_keeps_the_page_cache_unchanged() -> None:
     """On the disk of the checkout: what is in memory anyway has no cache."""
     piece = 2**20
     with tempfile.TemporaryFile(dir=Path(__file__).parents[3]) as file:
@@ -188,7 +190,7 @@ def test_page_cache_stays_as_it_was() -> None:
         assert [count > 0 for count in pages] == [False, False, True, False]
 
 
-def test_pages_are_counted_alike_without_cachestat() -> None:
+def test_mincore_counts_the_same_pages_as_cachestat() -> None:
     with tempfile.TemporaryFile(dir=Path(__file__).parents[3]) as file:
         file.write(os.urandom(2**20))
         file.flush()
@@ -199,17 +201,17 @@ def test_pages_are_counted_alike_without_cachestat() -> None:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def test_reading_keeps_to_the_rate(log_dir: Path) -> None:
+def test_read_view_is_throttled(log_dir: Path) -> None:
     slept: list[float] = []
     slow = Throttle(2**20, clock=lambda: 0.0, sleep=slept.append)
     log = min((log_dir / PARTITION).glob("*.log"))
     log.write_bytes(bytes(3 * 2**20))
-    with broker(log_dir), looking_at(str(log_dir), "a broker"), throttled(slow):
+    with broker(log_dir), open_read_view(str(log_dir), "a broker"), throttled(slow):
         Places().read_range(str(log), 0, 2**20)
     assert sum(slept) == pytest.approx(1)
 
 
-def test_damage_of_the_active_segment_is_not_cut_away(log_dir: Path) -> None:
+def test_read_view_keeps_damage_of_the_active_segment(log_dir: Path) -> None:
     """Only an end without whole batches may be a write that goes on."""
     log = max((log_dir / PARTITION).glob("*.log"))
     closed = max((log_dir / PARTITION).glob("*.log"), key=lambda one: one.stat().st_size)
@@ -223,17 +225,17 @@ def test_damage_of_the_active_segment_is_not_cut_away(log_dir: Path) -> None:
                 of_segment.unlink()
     closed.write_bytes(data)
     closed.with_suffix(".index").write_bytes(b"")
-    with broker(log_dir), looking_at(str(log_dir), "a broker"):
+    with broker(log_dir), open_read_view(str(log_dir), "a broker"):
         assert Places().entry(str(closed)).size == len(data)
 
 
-def test_listing_of_a_look_is_that_of_the_stopped_directory(log_dir: Path) -> None:
+def test_read_view_lists_the_same_segments_as_a_stopped_broker(log_dir: Path) -> None:
     for name in (PARTITION, "d-time-0"):
         stopped = list_segments(Places(), str(log_dir / name))
-        with broker(log_dir), looking_at(str(log_dir), "a broker"):
+        with broker(log_dir), open_read_view(str(log_dir), "a broker"):
             assert list_segments(Places(), str(log_dir / name)) == stopped
 
 
-def test_process_without_looks_reads_what_is_there(log_dir: Path) -> None:
-    use_looks(None)
-    assert look_at(str(log_dir)) is None
+def test_use_views_without_a_file_removes_all_read_views(log_dir: Path) -> None:
+    use_views(None)
+    assert view_of(str(log_dir)) is None

@@ -15,7 +15,7 @@ from winnow.kafka_log.options import parse_options
 from winnow.kafka_log.ranges import Task, plan_tasks
 from winnow.kafka_log.read import read_task
 from winnow.kafka_log.schema import SCHEMA
-from winnow.logdir.lock import beside_brokers
+from winnow.logdir.lock import live_read_views
 from winnow.storage.places import Places
 
 TOPIC = "c-tomb"
@@ -28,7 +28,7 @@ def log_dir(tmp_path: Path) -> Path:
 
 def planned(log_dir: Path) -> list[Task]:
     options = parse_options({"path": str(log_dir), "maxBytesPerPartition": "4096"})
-    with beside_brokers([str(log_dir)]):
+    with live_read_views([str(log_dir)]):
         return plan_tasks(Places(), options)
 
 
@@ -46,7 +46,7 @@ def segments_of(log_dir: Path) -> list[Path]:
     return sorted((log_dir / f"{TOPIC}-0").glob("*.log"))
 
 
-def test_replaced_segment_is_read_by_its_offsets(log_dir: Path) -> None:
+def test_range_of_a_replaced_segment_is_read_from_the_new_segment(log_dir: Path) -> None:
     with broker(log_dir):
         tasks = planned(log_dir)
         expected = offsets_of(log_dir, tasks)
@@ -59,7 +59,7 @@ def test_replaced_segment_is_read_by_its_offsets(log_dir: Path) -> None:
         offsets_of(log_dir, tasks)
 
 
-def test_records_of_a_removed_segment_are_gone(log_dir: Path) -> None:
+def test_range_of_a_deleted_segment_is_empty(log_dir: Path) -> None:
     """As for a consumer that comes after retention."""
     with broker(log_dir):
         tasks = planned(log_dir)

@@ -1,7 +1,6 @@
-"""Read files that another program serves from the page cache, and leave the cache as it was found.
+"""Read files without changing what the page cache holds: a running broker serves from it.
 
-A piece that was not in the cache before it was read is dropped from it again. What was there stays:
-the other program may need it next.
+Pages that were not cached before a read are dropped after it. Pages that were cached stay.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import errno
 import mmap
 import os
 import struct
-from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -19,12 +17,6 @@ from winnow.storage.io_counters import count_io
 from winnow.storage.throttle import current_throttle
 
 PIECE_BYTES = 2**20
-_NICE = 10
-_IOPRIO_SET = {"x86_64": 251, "aarch64": 30}
-"""Numbers of the system call."""
-_THIS_THREAD = 1
-_IDLE = 3 << 13
-"""I/O class: only when nobody else needs the disk."""
 _CACHESTAT = 451
 """Number of the system call; the same on every architecture. Linux has it since 6.5."""
 _RANGE = struct.Struct("@QQ")
@@ -37,16 +29,16 @@ def read_into(descriptor: int, target: memoryview, start: int) -> int:
     """Read bytes from `start` on until `target` is full or the file ends, at the rate of the
     throttle. Return how many.
     """
-    # Without read-ahead: what the system reads ahead would look as if it had been there.
+    # Pages that the system reads ahead would count as cached before.
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
     throttle, done = current_throttle(), 0
     while done < len(target):
         length = min(PIECE_BYTES, len(target) - done)
         if throttle is not None:
             throttle.take(length)
-        was_there = cached_pages(descriptor, start + done, length)
+        was_cached = cached_pages(descriptor, start + done, length)
         count = os.preadv(descriptor, [target[done : done + length]], start + done)
-        if not was_there:
+        if not was_cached:
             os.posix_fadvise(descriptor, start + done, count, os.POSIX_FADV_DONTNEED)
         if not count:
             break
@@ -64,10 +56,8 @@ def read_at(descriptor: int, start: int, length: int) -> bytes:
 
 
 def cached_pages(descriptor: int, start: int, length: int) -> int:
-    """Return how many pages of a range are in the page cache. 1 or more also if that can't be
-    found out: then nothing is dropped.
-    """
-    counts = _COUNTS.pack(0, 0, 0, 0, 0)
+    """Return how many pages of a range are in the page cache, 1 if that is unknown."""
+    counts = ctypes.create_string_buffer(_COUNTS.size)
     done = _syscall()(_CACHESTAT, descriptor, _RANGE.pack(start, length), counts, 0)
     if done == 0:
         return int(_COUNTS.unpack(counts)[0])
@@ -75,7 +65,9 @@ def cached_pages(descriptor: int, start: int, length: int) -> int:
 
 
 def by_mincore(descriptor: int, start: int, length: int) -> int:
-    """The plain twin of cachestat, for systems without it. No page of the map is touched."""
+    """Do as `cached_pages` on systems without cachestat. Touches no page of the map, which the
+    other program may cut.
+    """
     import numpy as np  # noqa: PLC0415 - commands start without it
 
     first = start - start % mmap.ALLOCATIONGRANULARITY
@@ -105,13 +97,3 @@ def _mincore() -> Any:  # noqa: ANN401
     call.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
     call.restype = ctypes.c_int
     return call
-
-
-@cache
-def yield_to_others() -> None:
-    """Give this process, which only has tasks of Winnow, a lower priority for good."""
-    with suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, max(_NICE, os.getpriority(os.PRIO_PROCESS, 0)))
-    number = _IOPRIO_SET.get(os.uname().machine)
-    if number is not None:
-        ctypes.CDLL(None).syscall(number, _THIS_THREAD, 0, _IDLE)

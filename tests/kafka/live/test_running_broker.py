@@ -12,13 +12,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 import winnow
-from tests.kafka.beside.load import BUSY, QUIET, load
 from tests.kafka.judge.broker import Broker
+from tests.kafka.live.load import BUSY, QUIET, load
 from winnow import api
 from winnow.cli.main import run
 from winnow.errors import LogDirInUseError
+from winnow.logdir.live.read_view import open_read_view
 from winnow.logdir.lock import broker_on
-from winnow.logdir.look import looking_at
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX
 from winnow.policy.sources import Settings
 from winnow.storage.places import Places
@@ -42,7 +42,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield Running(broker, str(place / "log-dir"))
 
 
-def test_nothing_wrong_is_found_under_load(spark: SparkSession, running: Running) -> None:
+def test_no_false_findings_under_load(spark: SparkSession, running: Running) -> None:
     now = int(time.time() * 1000)
     before = holders(running)
     with load(running.broker):
@@ -64,7 +64,7 @@ def test_nothing_wrong_is_found_under_load(spark: SparkSession, running: Running
     assert not [line for line in running.broker.complaints if not any(w in line for w in own)]
 
 
-def test_what_if_reads_what_the_plan_saw(spark: SparkSession, running: Running) -> None:
+def test_what_if_uses_the_read_view_of_the_plan(spark: SparkSession, running: Running) -> None:
     """Whatever the broker did meanwhile."""
     with load(running.broker):
         plan = winnow.plan(spark, running.log_dir, estimate=True)
@@ -85,14 +85,14 @@ def holders(running: Running) -> list[str]:
     return [line.partition(": ")[2] for line in locks if f":{inode} " in line]
 
 
-def test_verbs_that_change_refuse(spark: SparkSession, running: Running) -> None:
+def test_clean_and_recover_refuse_a_running_broker(spark: SparkSession, running: Running) -> None:
     with pytest.raises(LogDirInUseError):
         winnow.clean(spark, running.log_dir)
     with pytest.raises(LogDirInUseError):
         api.recover(running.log_dir)
 
 
-def test_partition_at_rest_has_the_plan_of_the_stopped_broker(
+def test_idle_partition_has_the_same_plan_as_after_a_stop(
     spark: SparkSession, running: Running
 ) -> None:
     """It is the same directory, so every figure is."""
@@ -121,7 +121,7 @@ def logs_of(running: Running, topics: str) -> list[Path]:
     ]
 
 
-def test_damage_is_found_beside_the_broker(spark: SparkSession, running: Running) -> None:
+def test_damage_is_found_while_the_broker_runs(spark: SparkSession, running: Running) -> None:
     """Put right afterwards: the broker lives on."""
     closed = [log for log in logs_of(running, "*") if log.with_suffix(INDEX).stat().st_size]
     bit, index, gone = sorted(closed, key=lambda path: path.stat().st_size)[-3:]
@@ -144,13 +144,13 @@ def test_damage_is_found_beside_the_broker(spark: SparkSession, running: Running
     assert {(str(path), kind) for path, kind in expected} <= kinds, found
 
 
-def test_what_was_seen_can_still_be_read_when_it_is_gone(running: Running) -> None:
+def test_renamed_segment_is_readable_through_the_read_view(running: Running) -> None:
     partition = Path(running.log_dir, f"{QUIET}-0")
     log = min(partition.glob(f"*{LOG}"))
     data = log.read_bytes()
     holder = broker_on(running.log_dir)
     assert holder is not None
-    with looking_at(running.log_dir, holder):
+    with open_read_view(running.log_dir, holder):
         away = log.rename(log.with_name(log.name + ".deleted"))
         try:
             assert Places().read_range(str(log), 0, len(data)) == data
@@ -159,14 +159,14 @@ def test_what_was_seen_can_still_be_read_when_it_is_gone(running: Running) -> No
             away.rename(log)
 
 
-def test_active_segment_ends_as_after_a_clean_stop(running: Running) -> None:
+def test_active_segment_equals_that_of_a_clean_stop(running: Running) -> None:
     """Indexes without preallocated bytes, and with the last entry that the stop adds."""
     holder = broker_on(running.log_dir)
     assert holder is not None
     names = [path.name for path in Path(running.log_dir).iterdir() if path.is_dir()]
     quiet = sorted(name for name in names if name.startswith("c-"))
     seen = {}
-    with looking_at(running.log_dir, holder):
+    with open_read_view(running.log_dir, holder):
         for name in quiet:
             at = f"{running.log_dir}/{name}"
             active = max(one.name for one in Places().list_dir(at) if one.name.endswith(LOG))
@@ -182,7 +182,7 @@ def test_active_segment_ends_as_after_a_clean_stop(running: Running) -> None:
     assert {path: seen[path] for path in after} == after
 
 
-def test_records_are_read_under_load(spark: SparkSession, running: Running) -> None:
+def test_kafka_log_reads_records_under_load(spark: SparkSession, running: Running) -> None:
     """Of a topic to which nothing is written, those that a consumer gets before or after: the
     cleaner removes some meanwhile. Those of others come and go.
     """
@@ -200,7 +200,7 @@ def records_of_quiet(running: Running) -> int:
     return sum(one.records for name, one in consumed if name.startswith(f"{QUIET}-"))
 
 
-def test_inspect_reads_a_live_partition(
+def test_inspect_reads_partitions_under_load(
     running: Running, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with load(running.broker):

@@ -1,0 +1,1 @@
+"""Read the log directory of a running broker (S8.11)."""

@@ -1,0 +1,104 @@
+"""The active segment of a partition as a clean stop would leave it (S8.11)."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.batches import Piece, TornLogError, find_next, read_to_stop
+from winnow.logdir.indexes.index import (
+    OFFSET_ENTRY_ON_DISK,
+    OFFSET_ENTRY_SIZE,
+    TIME_ENTRY_ON_DISK,
+    TIME_ENTRY_SIZE,
+    whole_entries,
+    written_entries,
+)
+from winnow.logdir.names import INDEX, LOG, TIMEINDEX, base_offset_of, segment_file
+from winnow.storage.live.read_view import Files, ReadView, ViewStorage, with_content
+from winnow.wire.batch import NO_TIMESTAMP, out_of_reach
+
+
+def as_stopped(log_dir: str, path: str, files: Files) -> Files:
+    """Cut the active segment after its last whole batch, and its indexes with it."""
+    bases = []
+    for name in files:
+        with suppress(CorruptLogError):
+            bases += [base_offset_of(name)] if name.endswith(LOG) else []
+    if not bases:
+        return files
+    base = max(bases)
+    with suppress(OSError, CorruptLogError):  # readers report what is wrong with the segment
+        end = _end_of_active(_Active(log_dir, path, base, files))
+        log = segment_file(base, LOG)
+        files[log] = replace(files[log], entry=replace(files[log].entry, size=end.log_bytes))
+        for suffix, data in ((INDEX, end.index), (TIMEINDEX, end.timeindex)):
+            if (name := segment_file(base, suffix)) in files:
+                files[name] = with_content(files[name].entry, data)
+    return files
+
+
+class _Active:
+    """Reads the active segment of a partition."""
+
+    def __init__(self, log_dir: str, path: str, base: int, files: Files) -> None:
+        view = ReadView(log_dir, os.getpid(), 0, {path: files, log_dir: {}})
+        self.base, self.size = base, files[segment_file(base, LOG)].entry.size
+        self.storage, self.log = ViewStorage(view), f"{path}/{segment_file(base, LOG)}"
+        self._path, self._files = path, files
+
+    def entries(self, suffix: str, entry_size: int) -> bytes:
+        """Return the whole entries of an index, without preallocated bytes."""
+        name = segment_file(self.base, suffix)
+        if name not in self._files:
+            return b""
+        data = self.storage.read_bytes(f"{self._path}/{name}")
+        return whole_entries(written_entries(data, entry_size), entry_size)
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """What a clean stop leaves of the active segment."""
+
+    log_bytes: int
+    index: bytes
+    timeindex: bytes
+
+
+def _end_of_active(active: _Active) -> _End:
+    """Read the batches from the last entry of the offset index on.
+
+    Raises CorruptLogError if bytes that are no batch follow, unless it may be a batch that is being
+    written: no sound batch is behind it.
+    """
+    base, size = active.base, active.size
+    index = np.frombuffer(active.entries(INDEX, OFFSET_ENTRY_SIZE), OFFSET_ENTRY_ON_DISK)
+    index = index[index["position"] < size]
+    end = start = int(index["position"][-1]) if len(index) else 0
+    last, largest, of_largest = base - 1, NO_TIMESTAMP, base
+    for item in read_to_stop(active.storage, active.log, size=size, start=start, least_offset=base):
+        if not isinstance(item, Piece):
+            begin = last + 1, out_of_reach(base)
+            if not isinstance(item.error, TornLogError) or find_next(
+                active.storage, active.log, item.position, size, *begin
+            ):
+                raise item.error
+            break
+        rows = item.rows
+        end = item.position(len(rows) - 1) + int(rows["size"][-1])
+        last = int(rows["last_offset"][-1])
+        at = int(rows["max_timestamp"].argmax())
+        if rows["max_timestamp"][at] > largest:
+            largest, of_largest = int(rows["max_timestamp"][at]), int(rows["last_offset"][at])
+    index = index[(index["position"] < end) & (base + index["relative_offset"] <= last)]
+    times = np.frombuffer(active.entries(TIMEINDEX, TIME_ENTRY_SIZE), TIME_ENTRY_ON_DISK)
+    times = times[base + times["relative_offset"].astype(np.int64) <= last]
+    timeindex = times.tobytes()
+    if largest > (int(times["timestamp"][-1]) if len(times) else NO_TIMESTAMP):
+        # A clean stop appends this entry (S1.7).
+        timeindex += np.array([(largest, of_largest - base)], TIME_ENTRY_ON_DISK).tobytes()
+    return _End(end, index.tobytes(), timeindex)

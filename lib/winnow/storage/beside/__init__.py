@@ -1,1 +1,0 @@
-"""Read files that another program is changing, and disturb it as little as possible."""

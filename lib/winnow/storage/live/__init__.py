@@ -1,0 +1,1 @@
+"""Read files that another program is changing."""

@@ -1,0 +1,1 @@
+"""Winnow beside a broker that never rests. `python -m tests.kafka.live` does so for an hour."""
