@@ -1,4 +1,4 @@
-"""Functions that only look: `explain`, `doctor`, `verify` and `compare_replicas`."""
+"""Read-only functions: `explain`, `doctor`, `verify` and `compare_replicas`."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def explain(
     Raises:
         UsageError: An argument can't be used, the partition does not exist, or a directory is not a
             Kafka log directory.
-        LogDirInUseError: Another run of Winnow holds the lock of a log directory.
+        LogDirInUseError: A log directory is locked by another run of Winnow.
 
     Example:
         >>> why = winnow.explain(
@@ -147,7 +147,7 @@ def doctor(
 
     Raises:
         UsageError: An argument can't be used, or a directory is not a Kafka log directory.
-        LogDirInUseError: Another run of Winnow holds the lock of a log directory.
+        LogDirInUseError: A log directory is locked by another run of Winnow.
 
     Example:
         >>> from winnow.policy.sources import Settings
@@ -220,7 +220,7 @@ def verify(
 
     Raises:
         UsageError: An argument can't be used, or a directory is not a Kafka log directory.
-        LogDirInUseError: Another run of Winnow holds the lock of a log directory.
+        LogDirInUseError: A log directory is locked by another run of Winnow.
 
     Example:
         >>> winnow.verify(spark, "/var/lib/kafka", topics="c-*").status
@@ -305,7 +305,7 @@ def compare_replicas(
 
     Raises:
         UsageError: An argument can't be used, or a directory is not a Kafka log directory.
-        LogDirInUseError: Another run of Winnow holds the lock of a log directory.
+        LogDirInUseError: A log directory is locked by another run of Winnow.
         CorruptLogError: A checkpoint can't be read.
 
     Example:

@@ -85,7 +85,7 @@ def plan(
 
     Raises:
         UsageError: An argument can't be used, or a directory is not a Kafka log directory.
-        LogDirInUseError: Another run of Winnow holds the lock of a log directory.
+        LogDirInUseError: A log directory is locked by another run of Winnow.
         StoppedError: The run was stopped before it had a result.
 
     Example:

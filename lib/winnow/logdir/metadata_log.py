@@ -143,8 +143,8 @@ def read_log(
 ) -> LogEnd:
     """Call `use` with each data record at or above offset `start`, in order. Return the end of the
     log. Without a batch at or above `start`, it ends there. `unclean`: no clean shutdown was
-    marked. `whole`: False goes on behind missing records, as a broker does. `budget`: for
-    compressed batches; None: a new one.
+    marked. `whole`: if False, continue after missing records, as a broker does. `budget`: limit for
+    compressed batches; by default a new budget.
 
     Raises CorruptLogError if a batch before the last whole one is damaged, or if records from
     `start` on are missing and the log has to be `whole`, after `use` got the records before that

@@ -176,7 +176,7 @@ def parse_snapshot_name(name: str) -> SnapshotName | None:
     if not name.endswith(_SNAPSHOT_ENDINGS):
         return None
     # A character beyond 16 bits has the place of two in Java.
-    text = "".join(one if one <= "\uffff" else "\ud800\udc00" for one in name)
+    text = "".join(char if char <= "\uffff" else "\ud800\udc00" for char in name)
     offset = java_number(text[:_OFFSET_DIGITS], MAX_LONG)
     epoch = java_number(text[_EPOCH_AT:_EPOCH_END], MAX_INT)
     if len(text) < _EPOCH_END or offset is None or epoch is None:

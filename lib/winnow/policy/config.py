@@ -89,7 +89,7 @@ INT, LONG, DOUBLE, BOOLEAN, POLICY = (
 
 
 ASSUMED = "assumed, since unknown:"
-"""Begins the source of a policy that is not known, for verbs that apply none."""
+"""Prefix of the source of a setting that is unknown, and that the verb does not apply."""
 
 
 def is_default(source: str) -> bool:

@@ -222,8 +222,8 @@ class Settings:
         """As `resolve`, for verbs that apply no policy: they need not know it."""
         found = self.resolve(topic, node_id=node_id)
         assumed = (
-            parse_topic_set(f"*:{one}", option=ASSUMED)
-            for one in ("cleanup.policy=delete", "retention.ms=-1")
+            parse_topic_set(f"*:{setting}", option=ASSUMED)
+            for setting in ("cleanup.policy=delete", "retention.ms=-1")
         )
         lenient = replace(self, topic_sets=(*assumed, *self.topic_sets))
         return lenient.resolve(topic, node_id=node_id) if isinstance(found, Unknown) else found

@@ -44,8 +44,7 @@ def read(
     isolation_level: Isolation = "read_committed",
     mode: Mode = "FAILFAST",
 ) -> DataFrame:
-    """Return the records of Kafka's log files as a DataFrame. The files are not changed. A broker
-    may be running on them.
+    """Return the records of segment files as a DataFrame. Read-only: the broker may be running.
 
     Args:
         spark: The session whose executors read the files.

@@ -300,7 +300,7 @@ def _refused(
         given = [log_dir.path for log_dir in log_dirs]
         paths = [*given, *named.not_given(given)]
         return [*meta_problems(storage, paths, home=home)], log_dirs
-    read = [one.path for one in log_dirs if not one.in_doubt]
+    read = [log_dir.path for log_dir in log_dirs if not log_dir.in_doubt]
     server = settings.server_of(log_dirs[0].meta.node_id)
     told = server is not None and server.keeps_topics_in == ZOOKEEPER
     refused = [*zookeeper_meta_problems(storage, read, settings.kafka, told=told)]

@@ -91,7 +91,8 @@ def after_move(start: LogStart, move: Move, future: LogStart) -> LogStart:
 def set_moved(starts: Mapping[str, list[LogStart]], move: Move) -> None:
     """Set what happens to the current log of a move, if both logs were looked at."""
     own = starts.get(move.current.log_dir, [])
-    futures = [one for one in starts.get(move.future.log_dir, []) if one.name == move.future.name]
+    in_future = starts.get(move.future.log_dir, [])
+    futures = [start for start in in_future if start.name == move.future.name]
     for number, start in enumerate(own):
         for future in futures if start.name == move.current.name else ():
             own[number] = after_move(start, move, future)

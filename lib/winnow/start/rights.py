@@ -65,7 +65,7 @@ def _of_users(
             user = status_of(path)
             if user.st_uid not in found:
                 found[user.st_uid] = next(problems(user), None)
-    words = [one for one in found.values() if one is not None]
+    words = [problem for problem in found.values() if problem is not None]
     if not words:
         return None
     if len(words) == len(found):

@@ -62,7 +62,7 @@ class LogStart:
     log_start_offset: int | None = None
     log_end_offset: int | None = None
     by_other_nodes: bool = False
-    """Records of the metadata log that only other nodes have decide its fate."""
+    """Whether the outcome depends on records of the metadata log that this node does not have."""
     already_lost: str = ""
     """Why records are missing whatever the start does. Empty: nothing shows a loss."""
 

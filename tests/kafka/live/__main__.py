@@ -1,8 +1,8 @@
-"""All verbs that only look, in a loop beside a broker under load.
+"""Run all read-only verbs in a loop while a broker is under load.
 
     python -m tests.kafka.live --minutes 60 --kafka-version 4.3.1
 
-Prints what was wrongly found, and records the result in docs/proofs/running-broker.md.
+Prints each false finding, and records the result in docs/proofs/running-broker.md.
 """
 
 from __future__ import annotations
@@ -34,16 +34,15 @@ VERBS = {
 }
 MINUTE = 60
 HEAD = """\
-# Beside a running broker
+# Read-only verbs while a broker runs
 
-Every verb that only looks, as a command of its own, in a loop beside a broker whose cleaner and
-retention never rest (ratio 0.01, every second), under transactions, commits, and topics that are
-created and deleted. A finding, an exit code other than 0 or a line of the broker's log at WARN or
-above that the load alone does not cause counts as wrong.
+Each read-only verb runs as a command of its own, in a loop. The broker's cleaner runs at ratio 0.01
+and its retention each second. Clients write, with transactions and commits, and create and delete
+topics. A false result is a finding, an unsafe start, or an exit code other than 0.
 
     python -m tests.kafka.live --minutes 60 --kafka-version V
 
-| Kafka | minutes | runs | partitions that went away meanwhile | wrong | made |
+| Kafka | minutes | runs | partitions deleted meanwhile | false results | recorded |
 |---|--:|--:|--:|--:|---|
 """
 
@@ -70,17 +69,17 @@ def main() -> int:
                         found, went = run(arguments, home)
                         runs[name] += 1
                         gone += went
-                        wrong += [f"{name}: {one}" for one in found]
+                        wrong += [f"{name}: {problem}" for problem in found]
     for line in wrong:
         sys.stdout.write(f"{line}\n")
     minutes, many = f"{asked.minutes:g}", runs.total()
-    sys.stdout.write(f"{many} runs, {gone} partitions went away, {len(wrong)} wrong\n")
+    sys.stdout.write(f"{many} runs, {gone} partitions deleted, {len(wrong)} false results\n")
     record(asked.kafka_version, [minutes, f"{many:,}", str(gone), str(len(wrong))])
     return int(bool(wrong))
 
 
 def run(arguments: list[str], home: Path) -> tuple[list[str], int]:
-    """Return what is wrong, and how many partitions went away while the verb looked."""
+    """Return the false results of a command, and how many partitions were deleted meanwhile."""
     verb, *options = arguments
     if verb in {"doctor", "plan", "explain"}:  # without it, topics have settings that are unknown
         options += ["--server-properties", str(home / "home" / "server.properties")]
@@ -92,10 +91,11 @@ def run(arguments: list[str], home: Path) -> tuple[list[str], int]:
     if "beside its running broker" not in note:
         wrong.append(f"it does not say that a broker is running: {done.stderr[-2000:]}")
     told = json.loads(done.stdout) if done.stdout.startswith("{") else {}
-    wrong += [str(one) for one in told.get("findings", ())]
-    wrong += [str(one["error"]) for one in told.get("partitions", ()) if one.get("error")]
-    wrong += [str(one) for one in told.get("troubles", ())]
-    wrong += [str(one) for one in told.get("starts", ()) if not one["is_safe"]]
+    wrong += [str(finding) for finding in told.get("findings", ())]
+    partitions = told.get("partitions", ())
+    wrong += [str(found["error"]) for found in partitions if found.get("error")]
+    wrong += [str(trouble) for trouble in told.get("troubles", ())]
+    wrong += [str(start) for start in told.get("starts", ()) if not start["is_safe"]]
     _, went, after = note.partition(" went away")
     number = note[: note.find(" partition" if went else "")].rpartition("; ")[2] if after else "0"
     return wrong, int(number) if number.isdigit() else 0

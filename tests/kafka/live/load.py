@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tests.kafka.judge.broker import Broker
@@ -28,12 +28,12 @@ def load(broker: Broker, *, topics: bool = False) -> Iterator[None]:
     stop = threading.Event()
     failed: list[BaseException] = []
 
-    def again(do: object) -> None:
+    def again(do: Callable[[int], None]) -> None:
         number = 0
         try:
             while not stop.is_set():
                 number += 1
-                do(number)  # type: ignore[operator]
+                do(number)
         except BaseException as error:  # noqa: BLE001 - raised in the test's thread
             failed.append(error)
 

@@ -239,8 +239,9 @@ class _Found:
 
 
 def _compare(outputs: Iterator[_Part], sources: Iterator[_Part], *, highest: int) -> _Found:
-    """Compare two ascending sequences, a piece of a file of each at a time. `highest`: the highest
-    base offset of the outputs, which replace a source of that base offset even if they are empty.
+    """Merge the batches of `outputs` and `sources`, which ascend by offset. `highest`: the highest
+    base offset of the outputs. An output replaces the source with its base offset, even if the
+    output is empty.
     """
     found = _Found()
     out, src, src_before = _NO_PART, _NO_PART, -1

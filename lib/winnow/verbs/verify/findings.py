@@ -43,8 +43,8 @@ class Finding:
 
 def seen_twice(first: Sequence[Finding], second: Sequence[Finding]) -> tuple[Finding, ...]:
     """Return the findings of the first sweep that the second sweep also has."""
-    again = {(one.log_dir, one.file, one.kind) for one in second}
-    return tuple(one for one in first if (one.log_dir, one.file, one.kind) in again)
+    again = {(finding.log_dir, finding.file, finding.kind) for finding in second}
+    return tuple(f for f in first if (f.log_dir, f.file, f.kind) in again)
 
 
 @dataclass(frozen=True, slots=True)
