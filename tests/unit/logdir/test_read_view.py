@@ -201,6 +201,18 @@ def test_mincore_counts_the_same_pages_as_cachestat() -> None:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
+def test_named_pipe_is_reported_as_for_a_stopped_broker(log_dir: Path) -> None:
+    path = log_dir / PARTITION / "leader-epoch-checkpoint"
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(CorruptLogError) as stopped:
+        Places().read_bytes(str(path))
+    with broker(log_dir), open_read_view(str(log_dir), "a broker"):
+        with pytest.raises(CorruptLogError) as running:
+            Places().read_bytes(str(path))
+        assert str(running.value) == str(stopped.value)
+
+
 def test_read_view_is_throttled(log_dir: Path) -> None:
     slept: list[float] = []
     slow = Throttle(2**20, clock=lambda: 0.0, sleep=slept.append)

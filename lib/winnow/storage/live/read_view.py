@@ -152,8 +152,11 @@ def _read_views(path: str) -> tuple[ReadView, ...]:
 def open_viewed(view: ReadView, path: str, file: ViewedFile) -> int:
     """Open a file of a view.
 
-    Raises OSError (ESTALE) if another file has its name and the view has no descriptor of it.
+    Raises OSError (ESTALE) if another file has its name and the view has no descriptor of it, and
+    CorruptLogError if it is no regular file.
     """
+    if not file.entry.is_file:
+        return open_file(path)
     wanted = file.entry.stamp[:2]
     try:
         descriptor = open_file(path)
