@@ -214,9 +214,9 @@ class TopicConfig:
         return "compact" in self.cleanup_policy
 
     @property
-    def may_compact(self) -> bool:
-        """Whether the topic is compacted, or its policy is not known."""
-        return self.cleanup_compact or self.sources["cleanup.policy"].startswith(ASSUMED)
+    def known_to_compact(self) -> bool | None:
+        """Whether the topic is compacted. None: its policy is not known."""
+        return None if self.sources["cleanup.policy"].startswith(ASSUMED) else self.cleanup_compact
 
     @property
     def cleanup_delete(self) -> bool:

@@ -221,12 +221,13 @@ class Settings:
     ) -> TopicConfig | Unknown:
         """As `resolve`, for verbs that apply no policy: they need not know it."""
         found = self.resolve(topic, node_id=node_id)
-        assumed = (
-            parse_topic_set(f"*:{setting}", option=ASSUMED)
-            for setting in ("cleanup.policy=delete", "retention.ms=-1")
-        )
-        lenient = replace(self, topic_sets=(*assumed, *self.topic_sets))
-        return lenient.resolve(topic, node_id=node_id) if isinstance(found, Unknown) else found
+        assumed = tuple[TopicSet, ...]()
+        for setting in ("retention.ms=-1", "cleanup.policy=delete"):
+            if isinstance(found, Unknown):
+                assumed = (*assumed, parse_topic_set(f"*:{setting}", option=ASSUMED))
+                lenient = replace(self, topic_sets=(*assumed, *self.topic_sets))
+                found = lenient.resolve(topic, node_id=node_id)
+        return found
 
     def _why_not(self, entry: SettingEntry) -> str | None:
         """Return why the broker's version would not accept this value, or None."""

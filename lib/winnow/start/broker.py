@@ -253,6 +253,7 @@ def logs_to_load(
             clean_shutdown=log_dir.clean_shutdown,
             high_watermark=checkpoints.high_watermark.get(key, 0),
             one_byte_versions=settings.kafka.rules.one_byte_versions,
+            has_been_compacted=key in checkpoints.cleaner,
             renames_swaps=settings.kafka.oldest.first >= (3, 0, 0),
         )
 

@@ -12,6 +12,14 @@ from winnow.policy.sources import Unknown
 from winnow.state import ProducerEntry, TopicPartition
 
 
+def is_compacted(config: TopicConfig | Unknown, *, has_been: bool) -> bool | None:
+    """Return whether a topic is compacted, None if that is not known. `has_been`: the cleaner's
+    checkpoint has an offset of the partition.
+    """
+    known = None if isinstance(config, Unknown) else config.known_to_compact
+    return known if known is not None else has_been or None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogToLoad:
     """A log directory of a partition, and what a loader knows before it opens it."""
@@ -39,6 +47,12 @@ class LogToLoad:
     """The loader renames `.swap` files and reads nothing of them but their end (from 3.0 on)."""
     high_watermark: int = 0
     """Of the checkpoint, 0 if there is none."""
+    has_been_compacted: bool = False
+    """The cleaner's checkpoint has an offset of it."""
+
+    @property
+    def compacts(self) -> bool | None:
+        return is_compacted(self.config, has_been=self.has_been_compacted)
 
     @property
     def directory(self) -> str:

@@ -145,7 +145,7 @@ def _outcome_with_swap(storage: Storage, log: LogToLoad, config: TopicConfig) ->
     if swap is None:
         return outcome
     outcome = replace(outcome, finishes_swap=bool(swap.on_disk))
-    loss = loss_by_swap(storage, directory, swap, compacts=config.may_compact)
+    loss = loss_by_swap(storage, directory, swap, compacts=log.compacts)
     if loss is None:
         return outcome
     return replace(outcome, loss=loss, cut_bytes=outcome.cut_bytes + swap.log_bytes_gone)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from winnow.errors import CorruptLogError
+from winnow.errors import CorruptLogError, UnpredictedLoadError
 from winnow.logdir.batches import Piece, bad_crcs, find_next, read_to_stop
 from winnow.logdir.commit.recovery import preview
 from winnow.logdir.commit.roll_forward import open_round
@@ -141,24 +141,27 @@ def loss_in(
 
 
 def loss_by_swap(
-    storage: Storage, directory: str, swap: FinishedSwap | None, *, compacts: bool
+    storage: Storage, directory: str, swap: FinishedSwap | None, *, compacts: bool | None
 ) -> Loss | None:
     """Return which batches are in no segment after a loader has finished this swap, or None.
 
-    `swap`: None if there is none to finish. `compacts`: the topic is compacted. Its cleaner leaves
-    batches out of a `.swap` log. So they are lost only if a check of the `.swap` logs fails, or if
-    these are empty.
+    `swap`: None if there is none to finish. `compacts`: the topic is compacted, None if that is
+    unknown. A cleaner leaves batches out of a `.swap` log. So they are lost only if a check of the
+    `.swap` logs fails, or if these are empty. Raises UnpredictedLoadError for batches that are lost
+    unless the topic is compacted, and that is unknown.
     """
     if swap is None:
         return None
     entries = storage.list_dir(directory)
     sizes = {entry.name: entry.size for entry in entries if entry.is_file}
     logs = {name for name in sizes if name.endswith(LOG)}
-    replaced = sorted(logs & swap.replaced)
-    if replaced and (compacts or open_round(storage, directory, entries) is not None):
+    replaced, left_out = sorted(logs & swap.replaced), False
+    of_winnow = replaced and open_round(storage, directory, entries) is not None
+    if replaced and (compacts is not False or of_winnow):
         with suppress(CorruptLogError):
             preview(storage, directory, entries)
-            replaced = []
+            left_out = not (compacts or of_winnow)
+            replaced = replaced if left_out else []
     last_offsets = [
         rows["last_offset"]
         for name in sorted({*swap.logs} | logs - swap.replaced)
@@ -181,11 +184,35 @@ def loss_by_swap(
     if not parts:
         return None
     how = ", and ".join(part.how for part in parts)
+    if left_out:
+        raise UnpredictedLoadError(
+            "an interrupted swap leaves out batches, and the topic's cleanup.policy is unknown",
+            expected="a compacted topic, whose cleaner leaves out batches",
+            found=str(parts[0]),
+            where=directory,
+            hint="If the topic is compacted, start the broker, which finishes the swap. Otherwise "
+            "these records are lost with it: move the .swap files out of the directory. `recover "
+            "--truncate --lose-records` finishes it and keeps the logs that go.",
+        )
     return Loss(
         how=f"it finishes an interrupted swap: {how}",
         found=sum((part.found for part in parts), LostBatches()),
         bytes=sum(part.bytes for part in parts),
     )
+
+
+def check_swap(
+    storage: Storage, directory: str, swap: FinishedSwap | None, *, compacts: bool | None
+) -> None:
+    """Raise CorruptLogError if records are lost when this swap is finished: see `loss_by_swap`."""
+    loss = loss_by_swap(storage, directory, swap, compacts=compacts)
+    if loss is not None:
+        raise CorruptLogError(
+            "an interrupted swap would delete records",
+            found=str(loss),
+            where=directory,
+            hint=f"{SWAP_ASIDE}.",
+        )
 
 
 def _sound_rows(storage: Storage, path: str, size_of_log: int) -> Iterator[Rows]:

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.crash import logs
+from tests.unit.logdir import metadata_logs
 from tests.unit.start.test_broker import log_of, start_of
+from tests.unit.wire import metadata_values
 from winnow import api
 from winnow.policy.sources import Settings, parse_topic_set
 from winnow.policy.versions import asked_version
@@ -92,9 +94,58 @@ def test_cleaner_may_leave_out_batches_of_a_compacted_topic_only(root: Path) -> 
     for name, data in logs.segment_bytes(3, SEGMENTS[3][:1]).items():
         (directory / f"{3:020d}{name}.swap").write_bytes(data)
     assert start(root, policy="compact").fate is Fate.RECOVERS
-    assert start_of(root).logs(Fate.RECOVERS)  # of a topic whose policy is unknown
     found = start(root, policy="delete")
     assert (found.fate, "2 records in 2 whole batches" in found.reason) == (Fate.LOSES, True)
+
+
+def _shorter_swap(root: Path) -> dict[str, bytes]:
+    """A swap with sound indexes whose log has one of three batches."""
+    for name, data in logs.segment_bytes(3, SEGMENTS[3][:1]).items():
+        (root / "t-0" / f"{3:020d}{name}.swap").write_bytes(data)
+    return {path.name: path.read_bytes() for path in (root / "t-0").iterdir()}
+
+
+def _metadata(root: Path, policy: str) -> None:
+    directory = root / "__cluster_metadata-0"
+    directory.mkdir()
+    values = (metadata_values.topic("t"), metadata_values.config("t", "cleanup.policy", policy))
+    metadata_logs.log(directory, *values)
+
+
+@pytest.mark.parametrize("policy", ["delete", None])
+def test_recover_leaves_a_swap_alone_that_loses_batches_unless_the_topic_is_compacted(
+    root: Path, policy: str | None
+) -> None:
+    before = _shorter_swap(root)
+    if policy is not None:
+        _metadata(root, policy)
+        words = "an interrupted swap would delete records: found it finishes an interrupted swap"
+    else:
+        assert start_of(root).logs(Fate.UNKNOWN)
+        words = "the topic's cleanup.policy is unknown"
+    for dry_run in (True, False):
+        [result] = api.recover(str(root), dry_run=dry_run).partitions
+        assert words in str(result.error)
+        assert {p.name: p.read_bytes() for p in (root / "t-0").iterdir()} == before
+    [result] = api.recover(str(root), lose_records=True).partitions
+    assert result.error is None
+    [kept] = (root / "t-0").glob(f".winnow-quarantine-*/{SECOND}")
+    assert kept.read_bytes() == before[SECOND]
+
+
+@pytest.mark.parametrize("policy", ["compact", "compact,delete", None])
+def test_recover_finishes_a_swap_that_leaves_out_batches_of_a_compacted_topic(
+    root: Path, policy: str | None
+) -> None:
+    before = _shorter_swap(root)
+    if policy is not None:
+        _metadata(root, policy)
+    else:
+        (root / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 3\n")
+        assert start_of(root).logs(Fate.RECOVERS)
+    [result] = api.recover(str(root)).partitions
+    assert result.error is None
+    assert (root / "t-0" / SECOND).read_bytes() == before[f"{SECOND}.swap"]
 
 
 def test_swap_above_a_cleaned_file_goes_with_the_only_copy(root: Path) -> None:

@@ -24,7 +24,7 @@ from winnow.cleaning.plan.unknown import with_damage
 from winnow.cleaning.request import Request
 from winnow.cleaning.summaries.search import KnownSegments, walk_partitions
 from winnow.cleaning.summaries.store import place_for, read_list
-from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, LogDirInUseError, WinnowError
+from winnow.errors import FAILS_ONE_PARTITION, LogDirInUseError, WinnowError
 from winnow.logdir.cleaner_entries import gather_entry, misplaced_entries
 from winnow.logdir.commit.roll_forward import put_right
 from winnow.logdir.names import PARTITION_METADATA
@@ -35,7 +35,7 @@ from winnow.policy.sources import Settings, Unknown
 from winnow.runtime.failure import Failure, failure
 from winnow.scan.prefetch import Expected, prefetch_of, requests_of
 from winnow.start.files import finished_swap
-from winnow.start.loss import SWAP_ASIDE, loss_by_swap
+from winnow.start.loss import check_swap
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
 from winnow.survey.place import ListedPartition
@@ -168,14 +168,7 @@ def _put_right(item: SelectedPartition, request: Request) -> SelectedPartition:
     place, config = item.place, item.config
     directory = place.directory
     swap = finished_swap(request.storage, directory)
-    loss = loss_by_swap(request.storage, directory, swap, compacts=config.may_compact)
-    if loss is not None:
-        raise CorruptLogError(
-            "an interrupted swap would delete records",
-            found=str(loss),
-            where=directory,
-            hint=f"{SWAP_ASIDE}.",
-        )
+    check_swap(request.storage, directory, swap, compacts=config.cleanup_compact)
     finish = config.cleanup_compact and config.log_cleaner_enable and request.only != "retention"
     done = put_right(
         request.storage,

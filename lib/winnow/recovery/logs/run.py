@@ -245,8 +245,9 @@ def _put_right(
         if log.error is not None or isinstance(log.config, Unknown):
             return log
         swap = finished_swap(storage, log.directory)
-        may_compact = log.config.may_compact
-        loss = loss_by_swap(storage, log.directory, swap, compacts=may_compact)
+        # With consent to the loss it does not matter whether there is a loss.
+        compacts = bool(log.compacts) if request.lose_records else log.compacts
+        loss = loss_by_swap(storage, log.directory, swap, compacts=compacts)
         if loss and not request.lose_records:
             return replace(log, error=f"{_LOSES} {loss}. {SWAP_ASIDE}")
         if swap and loss and request.truncate:

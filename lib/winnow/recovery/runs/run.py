@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 
 from winnow.arguments import checked, names
+from winnow.cleaning.plan.settings import with_metadata
 from winnow.clock import new_run_id
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, UsageError, failure_of
 from winnow.logdir.commit.journal import Journal
@@ -26,10 +28,12 @@ from winnow.logdir.files import tree_bytes
 from winnow.logdir.lock import locked
 from winnow.logdir.survey import LogDir, strangers_in, topics_of
 from winnow.logdir.topic_globs import check_globs, is_wanted
+from winnow.policy.sources import Settings
 from winnow.recovery.runs.undone_log import check_undone_log
 from winnow.recovery.runs.values import Action, KeptFiles, PartitionRecovery, RecoverResult
-from winnow.start.assigned import Assigned
 from winnow.start.files import finished_swap
+from winnow.start.loaded import is_compacted
+from winnow.start.loss import check_swap
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
 from winnow.storage.places import Places
@@ -108,16 +112,22 @@ def recover(
         if run_id not in {None, ALL}:
             places = _places_of(storage, places, run_id)
         partitions = []
-        assigned = Assigned(storage, lambda: surveyed)
+
+        @cache
+        def settings() -> Settings:
+            """Those of the metadata log: nobody gives other settings to this verb."""
+            return with_metadata(Settings(), storage, surveyed)[0]
+
         on_partition(0, len(places))
         for log_dir, at in places:
             lose_in = new_id if lose_records and not dry_run else None
-            partition = _Partition(storage, log_dir, at, dry_run=dry_run, lose_in=lose_in)
+            partition = _Partition(
+                storage, log_dir, at, dry_run=dry_run, lose_in=lose_in, settings=settings
+            )
             found = PartitionRecovery(topic=at.topic, partition=at.partition, log_dir=log_dir.path)
             try:
                 if (copies := log_dir.duplicates.get(at)) is not None:
-                    meant = assigned.directory_of(at, log_dir.meta.node_id)
-                    raise CorruptLogError(words_of(storage, copies, meant))
+                    raise CorruptLogError(words_of(storage, copies, partition.assigned()))
                 found = partition.recovered(found)
                 if undo_run is not None:
                     found = partition.undone(found, undo_run)
@@ -166,9 +176,10 @@ class _Partition:
         *,
         dry_run: bool,
         lose_in: str | None,
+        settings: Callable[[], Settings],
     ) -> None:
         self._storage, self._log_dir, self._at, self._dry_run = storage, log_dir, at, dry_run
-        self._lose_in = lose_in
+        self._lose_in, self._settings = lose_in, settings
         self._directory = f"{log_dir.path}/{at}"
 
     def kept(self) -> tuple[KeptFiles, ...]:
@@ -180,12 +191,20 @@ class _Partition:
             for r in runs
         )
 
+    def assigned(self) -> str | None:
+        """Return the `directory.id` that the controller means for it, None if it is unknown."""
+        at, metadata = self._at, self._settings().metadata
+        if metadata is None:
+            return None
+        return metadata.directory_of(at.topic, at.partition, self._log_dir.meta.node_id)
+
     def recovered(self, found: PartitionRecovery) -> PartitionRecovery:
         log_dir = self._log_dir
         if log_dir.in_doubt and log_dir.error is not None:
             raise log_dir.error
         check_none_lost(self._storage, self._directory)
         if self._dry_run:
+            self._check_swap()
             report, finished = preview(self._storage, self._directory), None
         else:
             report, finished = self._put_right()
@@ -199,6 +218,7 @@ class _Partition:
         log_dir = self._log_dir
         finish = log_dir.clean_shutdown and log_dir.error is None
         try:
+            self._check_swap()
             done = put_right(self._storage, log_dir.path, self._at, finish=finish)
         except CorruptLogError:
             swap = finished_swap(self._storage, self._directory)
@@ -207,6 +227,21 @@ class _Partition:
             forced = ForcedSwap(swap.end, quarantine_path(self._directory, self._lose_in))
             return recover_directory(self._storage, self._directory, forced=forced), None
         return done.recovery, done.finished
+
+    def _check_swap(self) -> None:
+        """Raise CorruptLogError if an interrupted swap would delete records."""
+        swap = finished_swap(self._storage, self._directory)
+        if swap is None:
+            return
+        try:
+            preview(self._storage, self._directory)
+        except CorruptLogError:  # `put_right` raises it, or goes by the checksums of a journal
+            return
+        config = self._settings().resolve_for_any_policy(
+            self._at.topic, node_id=self._log_dir.meta.node_id
+        )
+        compacts = is_compacted(config, has_been=self._at in self._log_dir.checkpoints.cleaner)
+        check_swap(self._storage, self._directory, swap, compacts=compacts)
 
     def undone(self, found: PartitionRecovery, run_id: str) -> PartitionRecovery:
         storage, log_dir, at = self._storage, self._log_dir, self._at

@@ -128,6 +128,7 @@ def test_damage_in_one_partition_does_not_stop_the_others(root: Path) -> None:
     data = bytearray(damaged.read_bytes())
     data[positions(bytes(data))[-1] + 6] ^= 1
     damaged.write_bytes(data)
+    (root / "cleaner-offset-checkpoint").write_text("0\n2\nt 0 3\nt 1 3\n")
     for dry_run in (True, False):
         done = api.recover([str(root)], dry_run=dry_run)
         assert [partition.error is None for partition in done.partitions] == [True, False]
