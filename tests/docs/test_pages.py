@@ -113,6 +113,8 @@ def configure(place: Path, instead: dict[str, str]) -> dict[str, str]:
     for word, mine in (instead | more).items():
         text = text.replace(word, mine)
     (place / "winnow.toml").write_text(text, encoding="utf-8")
+    off = f"{(place / 'server.properties').read_text(encoding='utf-8')}log.cleaner.enable=false\n"
+    (place / "cleaner-off.properties").write_text(off, encoding="utf-8")
     return more
 
 

@@ -60,6 +60,7 @@ def explain(
     sets: Values | None = None,
     topic_sets: Mapping[str, Values] | None = None,
     kafka_version: str | None = None,
+    replace_cleaner: bool = False,
     now: int | None = None,
     only: Only | None = None,
     unclean_shutdown: UncleanShutdown = "read",
@@ -75,7 +76,7 @@ def explain(
         offset: Explain the record at this offset. By default only the partition is explained.
         key: Explain all records with this key. Text is encoded as UTF-8. Excludes `offset`. By
             default only the partition is explained.
-        settings: All settings, already parsed. By default the next five arguments have them.
+        settings: All settings, already parsed. By default the next six arguments have them.
         server_properties: Name of the broker's server.properties, or one name for each broker. By
             default none is read.
         topic_configs: Name of a file with the output of `kafka-configs.sh --describe`, or with
@@ -86,6 +87,8 @@ def explain(
             override all other sources. By default none.
         kafka_version: The version of Kafka whose rules apply, such as `"3.9"`. By default the
             version that the log directories show.
+        replace_cleaner: Winnow is the cleaner of a broker whose `log.cleaner.enable` is false, and
+            cleans its compacted topics too. By default they are left unchanged.
         now: The clock of every decision, in ms since 1970. By default the present.
         only: `"retention"` or `"compaction"`: explain a cleaning that does only this. By default
             both.

@@ -33,6 +33,7 @@ def plan(
     sets: Values | None = None,
     topic_sets: Mapping[str, Values] | None = None,
     kafka_version: str | None = None,
+    replace_cleaner: bool = False,
     now: int | None = None,
     topics: str | Sequence[str] = "*",
     exclude: str | Sequence[str] = (),
@@ -51,7 +52,7 @@ def plan(
     Args:
         spark: The session whose executors read the files.
         log_dirs: One path or URL, or all `log.dirs` of one or several brokers.
-        settings: All settings, already parsed. By default the next five arguments have them.
+        settings: All settings, already parsed. By default the next six arguments have them.
         server_properties: Name of the broker's server.properties, or one name for each broker. By
             default none is read.
         topic_configs: Name of a file with the output of `kafka-configs.sh --describe`, or with
@@ -62,6 +63,8 @@ def plan(
             override all other sources. By default none.
         kafka_version: The version of Kafka whose rules apply, such as `"3.9"`. By default the
             version that the log directories show.
+        replace_cleaner: Winnow is the cleaner of a broker whose `log.cleaner.enable` is false, and
+            cleans its compacted topics too. By default they are left unchanged.
         now: The clock of every decision, in ms since 1970. By default the present.
         topics: Globs of topics. By default all topics.
         exclude: Globs of topics that are skipped, even if `topics` matches them. By default none.
@@ -116,6 +119,7 @@ def clean(
     sets: Values | None = None,
     topic_sets: Mapping[str, Values] | None = None,
     kafka_version: str | None = None,
+    replace_cleaner: bool = False,
     now: int | None = None,
     topics: str | Sequence[str] = "*",
     exclude: str | Sequence[str] = (),
@@ -145,7 +149,7 @@ def clean(
     Args:
         spark: The session whose executors read and write the files.
         log_dirs: One path or URL, or all `log.dirs` of one or several stopped brokers.
-        settings: All settings, already parsed. By default the next five arguments have them.
+        settings: All settings, already parsed. By default the next six arguments have them.
         server_properties: Name of the broker's server.properties, or one name for each broker. By
             default none is read.
         topic_configs: Name of a file with the output of `kafka-configs.sh --describe`, or with
@@ -156,6 +160,8 @@ def clean(
             override all other sources. By default none.
         kafka_version: The version of Kafka whose rules apply, such as `"3.9"`. By default the
             version that the log directories show.
+        replace_cleaner: Winnow is the cleaner of a broker whose `log.cleaner.enable` is false, and
+            cleans its compacted topics too. By default they are left unchanged.
         now: The clock of every decision, in ms since 1970. By default the present.
         topics: Globs of topics. By default all topics.
         exclude: Globs of topics that are skipped, even if `topics` matches them. By default none.

@@ -20,6 +20,7 @@ from winnow.policy.sources import Settings
 from winnow.runtime.session import WithContext
 from winnow.storage.places import Places, open_tree
 from winnow.verbs.output.clean import Elsewhere, clean_elsewhere
+from winnow.words import counted
 
 
 def run_and_record(
@@ -52,11 +53,24 @@ def run_and_record(
         result = _run_on_copies(spark, request, elsewhere)
     else:
         result = run(spark, log_dirs, request)
+    result = _with_note(result)
     if ledger is None:
         return result
     addition = cleaning(result, log_dirs=log_dirs, started=started, ended=now_ms())
     sc = spark.sparkContext
     return recorded(ledger, result, lambda: append(sc, ledger, addition, request.progress))
+
+
+def _with_note(result: RunResult) -> RunResult:
+    """Add how many partitions are left because the broker's cleaner is off."""
+    if not result.cleaner_off:
+        return result
+    many, are = counted(result.cleaner_off, "partition"), "are" if result.cleaner_off > 1 else "is"
+    note = (
+        f"{many} of compacted topics {are} not cleaned: log.cleaner.enable is false, so the broker "
+        "does not clean them either. With --replace-cleaner, Winnow cleans them"
+    )
+    return replace(result, notes=(*result.notes, note))
 
 
 def _run_on_copies(spark: WithContext, request: Request, elsewhere: Elsewhere) -> RunResult:

@@ -22,7 +22,10 @@ T = TypeVar("T")
 Value = str | int | float | bool
 Values = Mapping[str, Value]
 """Kafka's name of a setting -> its value."""
-_SOURCES = ("server_properties", "topic_configs", "sets", "topic_sets", "kafka_version")
+_SOURCES = (
+    *("server_properties", "topic_configs", "sets", "topic_sets", "kafka_version"),
+    "replace_cleaner",
+)
 
 
 def request_of(given: Mapping[str, Any], *, touch: bool) -> Request:
@@ -50,6 +53,7 @@ def _parsed(
     sets: Values | None,
     topic_sets: Mapping[str, Values] | None,
     kafka_version: str | None,
+    replace_cleaner: bool,  # noqa: FBT001 - as the public argument
 ) -> Settings:
     return Settings(
         sets=tuple(map(parse_set, _entries(sets or {}))),
@@ -65,6 +69,7 @@ def _parsed(
             parse_server_properties_file(_read(file, bytes), file=file)
             for file in names(server_properties or (), "server_properties")
         ),
+        replace_cleaner=replace_cleaner,
         kafka=asked_version(kafka_version, option="kafka_version"),
     )
 

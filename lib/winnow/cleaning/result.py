@@ -13,6 +13,7 @@ from winnow.errors import (
     VerificationError,
     WinnowError,
 )
+from winnow.policy.sources import CLEANER_OFF
 from winnow.policy.versions import ANY_VERSION, KnownVersion
 from winnow.scan.values import Holder
 from winnow.start.values import BrokerStart
@@ -226,6 +227,11 @@ class PartitionResult:
         return self.left_alone or self.error is not None
 
     @property
+    def cleaner_off(self) -> bool:
+        """Whether it was left because `log.cleaner.enable` is false, as its broker leaves it."""
+        return self.rule == CLEANER_OFF and not self.failed
+
+    @property
     def code(self) -> str | None:
         """Why it was left alone or failed, one of ALL_CODES. None if it was not."""
         if self.quarantined_bytes is not None:
@@ -291,6 +297,11 @@ class RunResult:
     @property
     def kafka_version_source(self) -> str:
         return self.kafka.how
+
+    @property
+    def cleaner_off(self) -> int:
+        """Partitions that were left because `log.cleaner.enable` is false."""
+        return sum(partition.cleaner_off for partition in self.partitions)
 
     def __repr__(self) -> str:
         acting = sum(partition.actions != (NONE,) for partition in self.partitions)

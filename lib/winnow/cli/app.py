@@ -74,6 +74,7 @@ _SETTINGS = (
     *("topic_configs", "server_properties", "allow_other_broker"),
     *("sets", "topic_sets", "kafka_version"),
 )
+_DECISIONS = (*_SETTINGS, "replace_cleaner", "now")
 _LAST = ("quiet", "profile", "json")
 _CARRY_OUT = [
     name
@@ -95,14 +96,14 @@ _add(
     "explain",
     run_explain,
     ExplainOptions,
-    *("log_dirs", ..., *_SETTINGS, "now", "only", "unclean_shutdown", "quiet", "json"),
+    *("log_dirs", ..., *_DECISIONS, "only", "unclean_shutdown", "quiet", "json"),
 )
 _add("verify", run_verify, VerifyOptions, "log_dirs", ..., "topics", "ledger", *_LAST)
 _add(
     "doctor",
     run_doctor,
     DoctorOptions,
-    *("log_dirs", "topics", *_SETTINGS, "now", ..., "quiet", "json"),
+    *("log_dirs", "topics", *_DECISIONS, ..., "quiet", "json"),
 )
 _add("history", run_history, HistoryOptions, "ledger", ..., "topics", "quiet", "json")
 _add("demo", run_demo, None, "json")

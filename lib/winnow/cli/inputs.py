@@ -108,6 +108,7 @@ def parse_settings(request: CommandLine) -> Settings:
             for file in request.server_properties
         ),
         allow_other_broker=request.allow_other_broker,
+        replace_cleaner=request.replace_cleaner,
         kafka=asked_version(request.kafka_version),
     )
 

@@ -142,6 +142,10 @@ class CommandLine:
     only: Only | None = WHAT.option(  # noqa: RUF009 - a field
         "Run only this one of the two."
     )
+    replace_cleaner: bool = WHAT.switch(
+        "Winnow is the cleaner of this broker, whose log.cleaner.enable is false: clean compacted "
+        "topics too. Default: leave them unchanged, as the broker does."
+    )
     now: str | None = WHAT.option(
         "The time that all decisions use; default: the current time.", NOW
     )
@@ -242,7 +246,8 @@ class CommandLine:
         "Show only one line: what was done, what it freed, what was left alone and why."
     )
     detailed_exitcode: bool = OUTPUT.switch(
-        "For plan: exit with 10 instead of 0 if there is work to do."
+        "For plan: exit with 10 instead of 0 if there is work to do, and with 11 if partitions are "
+        "not cleaned because log.cleaner.enable is false."
     )
     log_file: str | None = OUTPUT.option(
         "Append what is shown on stderr to this file as well, each line with its time.", "FILE"

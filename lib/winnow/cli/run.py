@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 
 WORK = 10
 """The exit code of `plan --detailed-exitcode` if there is work to do and nothing else to report."""
+CLEANER_OFF = 11
+"""The same if partitions are left because `log.cleaner.enable` is false, with or without work."""
 _LIMITS = ("max_extra_space", "keep_free", "free_at_least", "throttle")
 
 
@@ -114,9 +116,14 @@ def run_apply(call: Call, own: ApplyOptions) -> int:
 
 
 def exit_code_of(result: RunResult, request: CommandLine) -> int:
-    """Return the exit code. With --detailed-exitcode, a plan with work to do has its own."""
-    acts = any(partition.acts for partition in result.partitions)
-    return WORK if request.detailed_exitcode and not result.exit_code and acts else result.exit_code
+    """Return the exit code. With --detailed-exitcode, a plan with work to do has its own, and one
+    that leaves partitions because the broker's cleaner is off.
+    """
+    if result.exit_code or not request.detailed_exitcode:
+        return result.exit_code
+    if result.cleaner_off:
+        return CLEANER_OFF
+    return WORK if any(partition.acts for partition in result.partitions) else 0
 
 
 def prepare(

@@ -12,6 +12,7 @@ from winnow.policy.grouping import group_segments
 from winnow.policy.plan import CompactionPlan, PartitionPlan, Reason, RetentionPlan
 from winnow.policy.producers import Transaction
 from winnow.policy.retention import retention_config, retention_plan, why_kept
+from winnow.policy.sources import CLEANER_OFF
 from winnow.state import PartitionState
 from winnow.words import counted, duration, size
 
@@ -40,8 +41,11 @@ def decide(
     plan = partial(PartitionPlan, state, config)
     if config.cleanup_compact and not config.log_cleaner_enable:
         # A broker leaves even the retention of compacted topics to its cleaner.
-        words = "log.cleaner.enable is false: compacted topics are not cleaned"
-        return plan(rule="S9.1", reason=words)
+        words = (
+            "log.cleaner.enable is false: compacted topics are not cleaned without "
+            "--replace-cleaner"
+        )
+        return plan(rule=CLEANER_OFF, reason=words)
     if not config.cleanup_compact and only == "compaction":
         words = f"cleanup.policy is {config.cleanup_policy or 'empty'}: nothing to compact"
         return plan(rule="S3.1", reason=words)

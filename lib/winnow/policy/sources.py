@@ -17,7 +17,8 @@ is older, and nobody knows which: the topics that would use the setting are left
 of `--all` has every setting, so 3 and 6 do not count.
 
 `--set` takes a broker's name of a key. It changes topics without an override and never overrides a
-topic's own setting. Use `--topic-set` for that. Only server.properties shows
+topic's own setting. Use `--topic-set` for that. `--replace-cleaner` turns a `log.cleaner.enable`
+of false into true, whatever its source. Only server.properties shows
 whether a broker uses the default of a key: neither the metadata log nor a topic's overrides do. So
 a default that deletes, of `cleanup.policy` and of `retention.ms`, is used only if that file was
 given, wherever the topic's other settings come from. `--all` prints a value for each key of a topic
@@ -58,6 +59,10 @@ from winnow.policy.server_properties import ServerProperties
 from winnow.policy.versions import ANY, ANY_VERSION, KnownVersion
 from winnow.state import ALL_BROKERS
 
+CLEANER_OFF = "S9.1"
+"""Rule of a partition that is left because `log.cleaner.enable` is false."""
+REPLACE_CLEANER = "--replace-cleaner"
+"""The source of a `log.cleaner.enable` that this option has changed."""
 _NAMES = tuple(
     (name, key.name)
     for key in KEYS
@@ -130,6 +135,8 @@ class Settings:
     """Use a server.properties although its node.id or log.dirs belong to another broker."""
     compare_log_dirs: bool = True
     """False for private copies, which lie elsewhere."""
+    replace_cleaner: bool = False
+    """Winnow is the cleaner of these brokers: decide as if `log.cleaner.enable` were true."""
     metadata: MetadataSettings | None = None
     """Settings from the log directory's own metadata log. The operator gave all the others."""
     kafka: KnownVersion = ANY_VERSION
@@ -195,6 +202,8 @@ class Settings:
             if not isinstance(entry.value, Ignored | Wrong)
         }
         used = [entries[name] for name in values]
+        if self.replace_cleaner and values.get("log.cleaner.enable", (True, ""))[0] is False:
+            values["log.cleaner.enable"] = (True, REPLACE_CLEANER)
         doubt = why_doubtful(self._own_log, printed, used, topic, node_id)
         if doubt is not None:
             return Unknown(doubt)

@@ -20,7 +20,11 @@ OWN = {
 
 
 def found(
-    topic: str, *options: str, server: str = "", kafka: KnownVersion = ANY_VERSION
+    topic: str,
+    *options: str,
+    server: str = "",
+    kafka: KnownVersion = ANY_VERSION,
+    replace_cleaner: bool = False,
 ) -> tuple[str, ...]:
     """`options`: `KEY=VALUE` of this topic, or `--set KEY=VALUE`."""
     lines = (f"{name} {pair}\n" for name, pairs in OWN.items() for pair in pairs.split())
@@ -32,6 +36,7 @@ def found(
             parse_topic_set(f"{topic}:{one}") for one in options if not one.startswith("--set")
         ],
         kafka=kafka,
+        replace_cleaner=replace_cleaner,
     )
     config = settings.resolve(topic)
     assert isinstance(config, TopicConfig)
@@ -87,6 +92,14 @@ def test_cleaner_that_was_switched_off_is_found() -> None:
     option, off = "--set log.cleaner.enable=true", "log.cleaner.enable=false"
     (one,) = found("compacted", option, server=off)
     assert one == "log.cleaner.enable=true instead of false"
+
+
+def test_option_that_says_only_this_deletes_no_more_than_it_says() -> None:
+    off = "log.cleaner.enable=false"
+    assert found("compacted", server=off, replace_cleaner=True) == ()
+    option = "delete.retention.ms=5"
+    (one,) = found("compacted", option, server=off, replace_cleaner=True)
+    assert one == "delete.retention.ms=5 instead of 86400000"
 
 
 def test_topic_of_unknown_policy_has_nothing_to_compare_with() -> None:

@@ -63,6 +63,7 @@ def totals(result: RunResult) -> dict[str, int | None]:
         "partitions": len(parts),
         "with_work": sum(p.acts for p in parts),
         "left_alone": sum(p.code is not None for p in parts),
+        "cleaner_off": result.cleaner_off,
         "bytes_before": before,
         "bytes_after": after,
         "bytes_freed": None if after is None else before - after,

@@ -57,7 +57,9 @@ LESSONS: Mapping[str, Lesson] = {
             3: "some partitions would be left alone, each with its reason",
             **_IN_USE,
             6: f"{_NO_SPACE}, or retention allows less than --free-at-least",
-            10: "there is work to do, and this exit code was asked for",
+            10: "with --detailed-exitcode: there is work to do",
+            11: "with --detailed-exitcode: partitions are not cleaned because log.cleaner.enable "
+            "is false, and --replace-cleaner was not given",
         },
     ),
     "clean": Lesson(

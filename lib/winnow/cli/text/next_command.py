@@ -16,6 +16,7 @@ def command(
     `log_dirs`: those that the command takes, if it does not take all.
     """
     verb, *options = arguments
+    decides = verb in ("plan", "clean", "doctor", "explain")
     given = [
         *(
             ("--topic-configs", request.topic_configs)
@@ -27,6 +28,7 @@ def command(
         *(word for value in request.sets for word in ("--set", value)),
         *(word for value in request.topic_sets for word in ("--topic-set", value)),
         *(("--kafka-version", request.kafka_version) if request.kafka_version else ()),
+        *(("--replace-cleaner",) if request.replace_cleaner and decides else ()),
     ]
     if verb == "verify":
         given = []

@@ -41,6 +41,7 @@ def page(
         (p for p in result.partitions if p.acts), key=lambda p: (-p.gain, *_name_key(p))
     )
     idle = sorted((p for p in result.partitions if not (p.acts or p.failed)), key=_name_key)
+    no_work = len(idle) - result.cleaner_off
     yield _title(result, acting=len(active))
     if result.verb == "plan" and result.partitions:
         yield Paragraph(by_the_rules(result.kafka))
@@ -71,9 +72,11 @@ def page(
         style="bold yellow",
     )
     yield from _space(result, active)
-    if len(few_idle) < len(idle):
-        need = "needs" if len(idle) == 1 else "need"
-        yield f"{counted(len(idle), 'partition')} {need} no work."
+    if no_work and len(few_idle) < len(idle):
+        need = "needs" if no_work == 1 else "need"
+        yield f"{counted(no_work, 'partition')} {need} no work."
+    if left := _cleaner_off(result):
+        yield Styled(f"{left}.", "bold yellow")
     yield from _left_alone(result, width, everything=everything)
     yield from harmful_starts(result.starts, title="Do not start the broker now")
 
@@ -93,7 +96,18 @@ def summary(result: RunResult) -> str:
     if codes:
         why = ", ".join(f"{code} {count:,}" for code, count in codes.most_common())
         parts.append(f"{codes.total():,} left alone ({why})")
+    if left := _cleaner_off(result, short=True):
+        parts.append(left)
     return "; ".join(parts)
+
+
+def _cleaner_off(result: RunResult, *, short: bool = False) -> str:
+    """Return how many partitions were left because the cleaner is off; empty if there are none."""
+    if not result.cleaner_off:
+        return ""
+    many = counted(result.cleaner_off, "partition")
+    why = "not cleaned because log.cleaner.enable is false (see --replace-cleaner)"
+    return f"{result.cleaner_off:,} {why}" if short else f"{many} {why}"
 
 
 def _space(result: RunResult, active: Sequence[PartitionResult]) -> Iterator[Line]:

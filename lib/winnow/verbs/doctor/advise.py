@@ -27,6 +27,7 @@ def advise(
     nearby: Sequence[str] = (),
     other_disk: str | None = None,
     running: bool = False,
+    cleaner_off: int = 0,
 ) -> tuple[Advice, ...]:
     """Return commands for `./spark-submit.sh`, without the log directories and the caller's
     options.
@@ -34,7 +35,8 @@ def advise(
     `have_broker_file`: the broker's properties file was given. `zookeeper`: the brokers keep their
     topics there. `nearby`: properties files on this
     machine that may be the broker's. `other_disk`: a new directory on a disk with enough space.
-    `running`: a broker is running on the log directories.
+    `running`: a broker is running on the log directories. `cleaner_off`: partitions that are left
+    because `log.cleaner.enable` is false.
     """
     advice = [*_to_free(found, other_disk)]
 
@@ -56,6 +58,13 @@ def advise(
                 by_size, have_broker_file=have_broker_file, zookeeper=zookeeper, nearby=nearby
             )
         )
+    if cleaner_off:
+        why = (
+            f"{counted(cleaner_off, 'partition')} of compacted topics, for the broker has "
+            "log.cleaner.enable=false: neither its cleaner nor Winnow cleans them. This shows what "
+            "Winnow would clean if it were the cleaner; `clean --replace-cleaner` does it"
+        )
+        run("plan", "--replace-cleaner", why=why)
     losing = [log for start in found.starts for log in start.logs(Fate.LOSES)]
     damaged = {trouble.topic for trouble in found.troubles if trouble.rule == DAMAGED}
     damaged |= {log.topic_partition.topic for log in losing}

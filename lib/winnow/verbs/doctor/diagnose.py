@@ -25,6 +25,7 @@ from winnow.logdir.metadata import METADATA_DIR
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG, segment_file
 from winnow.logdir.survey import LogDir, strangers_in
 from winnow.policy.cleanable import oldest_first_batch, segments_between
+from winnow.policy.sources import REPLACE_CLEANER
 from winnow.start.broker import expected_starts
 from winnow.start.metadata_choice import choose_metadata
 from winnow.state import PartitionState, Segment
@@ -136,8 +137,12 @@ def diagnose(
         if found.short_of_space
         else None,
         running=bool(views()),
+        cleaner_off=sum(result.cleaner_off for _, result in sure),
     )
-    return replace(found, dead_cleaner=_dead_cleaner(found), advice=advice)
+    replaced = any(
+        item.config.sources["log.cleaner.enable"] == REPLACE_CLEANER for item in compacted
+    )
+    return replace(found, dead_cleaner=None if replaced else _dead_cleaner(found), advice=advice)
 
 
 def _overdue(sure: Iterable[_Sure]) -> Iterator[Overdue]:
