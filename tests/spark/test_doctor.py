@@ -21,8 +21,10 @@ from tests.spark.runs import NOW, by_name, changes, clean, files_of, plan, run, 
 from tests.twins.encoding import encode_batch
 from tests.twins.walk import decode_batch
 from winnow.api import doctor, recover
+from winnow.api.result import freed_bytes
 from winnow.cleaning.result import COMPACTED, RETAINED, TOMBSTONE_AGES_MS
 from winnow.cli.main import run as run_command
+from winnow.cli.text.json_output import to_json
 from winnow.policy.sources import Settings
 from winnow.verbs.doctor.values import Census
 from winnow.verbs.erase.values import Amount
@@ -300,6 +302,27 @@ def test_what_was_left_and_what_is_kept_is_found(spark: SparkSession, tmp_path: 
     purged = recover([str(log_dir)], purge_run="all")
     assert sum(partition.bytes_freed for partition in purged.partitions) == kept > 0
     assert diagnosis() == {}
+
+
+def test_freed_bytes_are_those_of_the_disk_and_none_counts_twice(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A run that keeps what it replaces makes the logs smaller, and takes more of the disk."""
+
+    def logs() -> int:
+        return sum(log.stat().st_size for log in log_dir.rglob("*.log"))
+
+    log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-none-0", "d-size-0"])
+    before = logs()
+    done = run(clean, spark, log_dir, keep_replaced=True)
+    told = to_json(done)["totals"]
+    assert told["bytes_before"] == before
+    assert told["bytes_freed"] == freed_bytes(done.partitions) == before - logs() < 0
+    assert told["bytes_kept"] == sum(p.kept_bytes or 0 for p in done.partitions) > before / 2
+    everything = sum(file.stat().st_size for file in log_dir.rglob("*") if file.is_file())
+    purged = sum(p.bytes_freed for p in recover([str(log_dir)], purge_run="all").partitions)
+    after = sum(file.stat().st_size for file in log_dir.rglob("*") if file.is_file())
+    assert purged == everything - after == told["bytes_kept"]
 
 
 _TO_FREE = {"leftovers": ("recover",), "kept": ("recover", "--purge", "all")}

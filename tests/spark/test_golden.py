@@ -38,7 +38,7 @@ EVERYWHERE = (
     # With manifests, which tell of inodes.
     (re.compile(r"purged: [\d.]+ \w+ freed"), "purged: SIZE freed"),
     (re.compile(r"(kept by run .* segments?), [\d.]+ \w+"), r"\1, SIZE"),
-    (re.compile(r"[\d.]+ \w+ of it is kept"), "SIZE of it is kept"),
+    (re.compile(r"[\d.]+ \w+ is kept and"), "SIZE is kept and"),
     (re.compile(r"^  [0-9a-f]{64}$", re.MULTILINE), "  HASH_KEY"),
 )
 OF_THIS_RUN = (

@@ -138,7 +138,11 @@ def test_explain_and_doctor_name_the_option(verb: Verb) -> None:
 def test_python_has_the_option_as_an_argument(
     spark: SparkSession, log_dir: Path, off: Path
 ) -> None:
-    given = {"server_properties": str(off), "topic_configs": str(TOPIC_CONFIGS), "now": NOW}
+    given: dict[str, Any] = {
+        "server_properties": str(off),
+        "topic_configs": str(TOPIC_CONFIGS),
+        "now": NOW,
+    }
     left = winnow.plan(spark, str(log_dir), **given)
     assert sum(p.rule == "S9.1" for p in left.partitions) == 2
     assert any("--replace-cleaner" in note for note in left.run.notes)

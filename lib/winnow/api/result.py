@@ -58,7 +58,9 @@ class Result:
 
     @property
     def freed_bytes(self) -> int | None:
-        """Return the freed bytes; None in a plan that compacts and has no estimate."""
+        """Return the freed bytes; None in a plan that compacts and has no estimate. What is kept
+        for an undo is not freed.
+        """
         return freed_bytes(self.partitions)
 
     def to_df(self) -> DataFrame:
@@ -99,14 +101,16 @@ class Result:
 
 
 def freed_bytes(partitions: Sequence[PartitionResult]) -> int | None:
-    """Return the bytes that all of them free together; None if any size afterwards is unknown."""
+    """Return the bytes that all of them free together; None if any size afterwards is unknown.
+    Negative if what is kept for an undo takes more.
+    """
     freed = 0
     for p in partitions:
         if p.bytes_before is None and p.bytes_after is None:
             continue  # left alone and not read: it frees nothing
-        if p.bytes_before is None or p.bytes_after is None:
+        if p.freed_bytes is None:
             return None
-        freed += p.bytes_before - p.bytes_after
+        freed += p.freed_bytes
     return freed
 
 

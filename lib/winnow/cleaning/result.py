@@ -253,6 +253,19 @@ class PartitionResult:
         return self.reason if known else f"{self.reason}: {self.error}"
 
     @property
+    def freed_bytes(self) -> int | None:
+        """Bytes of log by which the disk has more room. None: unknown.
+
+        Negative if the disk has less room: a run that keeps what it replaces frees nothing, and
+        writes new segments.
+        """
+        if self.bytes_before is None or self.bytes_after is None:
+            return None
+        if self.kept_bytes:
+            return -sum(output.bytes for output in self.outputs)
+        return self.bytes_before - self.bytes_after - (self.quarantined_bytes or 0)
+
+    @property
     def gain(self) -> float:
         """Freed bytes. Where only a run can find those, dirty bytes are the best estimate."""
         before = self.bytes_before or 0

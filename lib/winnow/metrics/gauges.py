@@ -39,7 +39,7 @@ _HELP = {
     "winnow_uncleanable_bytes": "Log bytes of the partitions that were left alone "
     "(uncleanable-bytes).",
     "winnow_partitions_count": "Partitions that the run examined.",
-    "winnow_freed_bytes": "Bytes by which the run made the logs smaller.",
+    "winnow_freed_bytes": "Bytes of log that the run freed on the disk; not what it kept.",
     "winnow_left_alone_partitions": "Partitions that were left alone or failed, by the code of "
     "--json.",
     "winnow_left_alone_bytes": "Log bytes of partitions that were left alone or failed, by the "
@@ -118,7 +118,7 @@ def _of_run(result: RunResult) -> tuple[Gauge, ...]:
         "winnow_uncleanable_partitions_count": len(alone),
         "winnow_uncleanable_bytes": sum(map(_before, alone)),
         "winnow_partitions_count": len(partitions),
-        "winnow_freed_bytes": sum(_before(p) - _after(p) for p in partitions),
+        "winnow_freed_bytes": sum(p.freed_bytes or 0 for p in partitions if p.acts),
     }
     return _gauges(values)
 

@@ -54,7 +54,9 @@ def failure_to_json(error: str, *, now: int | None, exit_code: int) -> dict[str,
 
 
 def totals(result: RunResult) -> dict[str, int | None]:
-    """Return sums over all partitions. A sum with an unknown part is None."""
+    """Return sums over all partitions. A sum with an unknown part is None. What is kept for an undo
+    is not freed.
+    """
     parts = result.partitions
     read = [p for p in parts if p.bytes_before is not None]
     before = sum(p.bytes_before or 0 for p in read)
@@ -66,7 +68,8 @@ def totals(result: RunResult) -> dict[str, int | None]:
         "cleaner_off": result.cleaner_off,
         "bytes_before": before,
         "bytes_after": after,
-        "bytes_freed": None if after is None else before - after,
+        "bytes_freed": summed(p.freed_bytes for p in read),
+        "bytes_kept": sum(p.kept_bytes or 0 for p in parts),
     }
 
 

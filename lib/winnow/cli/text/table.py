@@ -88,10 +88,13 @@ def summary(result: RunResult) -> str:
     found = totals(result)
     freed = found["bytes_freed"]
     would = " would be" if result.verb == "plan" else ""
-    gain = "unknown how much is" if freed is None else f"{size(freed)}{would}"
+    gain = "unknown how much is" if freed is None else f"{size(max(freed, 0))}{would}"
     many = counted(len(result.partitions), "partition")
     before = size(found["bytes_before"])
-    parts = [f"{result.verb}: {found['with_work']:,} of {many}, {gain} freed of {before}"]
+    more = f", {size(-freed)} more used" if freed is not None and freed < 0 else ""
+    parts = [f"{result.verb}: {found['with_work']:,} of {many}, {gain} freed of {before}{more}"]
+    if kept := found["bytes_kept"]:
+        parts.append(f"{size(kept)} kept until `recover --purge`")
     codes = Counter(code for p in result.partitions if (code := p.code) is not None)
     if codes:
         why = ", ".join(f"{code} {count:,}" for code, count in codes.most_common())
@@ -116,7 +119,7 @@ def _space(result: RunResult, active: Sequence[PartitionResult]) -> Iterator[Lin
         yield f"Extra space needed: up to {size(result.peak_extra_bytes)}."
     if kept := sum(p.kept_bytes or 0 for p in result.partitions):
         yield (
-            f"{size(kept)} of it is kept: `recover --undo {result.run_id}` restores it, "
+            f"{size(kept)} is kept and not free yet: `recover --undo {result.run_id}` restores it, "
             f"`recover --purge {result.run_id}` frees it."
         )
     name = _names_of(result)
@@ -274,7 +277,7 @@ def _row(p: PartitionResult, name: str) -> Row:
         "action": "+".join(p.actions) if p.acts else "-",
         "before": size(p.bytes_before),
         "after": size(p.bytes_after),
-        "freed": _freed(p.bytes_before, p.bytes_after),
+        "freed": _freed(p.bytes_before, _free(p)),
         "segments": _segments(p.segments_before, p.segments_after),
         "dirty": "" if p.dirty_ratio is None else f"{p.dirty_ratio:.2f}",
     }
@@ -285,6 +288,7 @@ def _sums(result: RunResult) -> Row:
     known = [p for p in result.partitions if p.bytes_before is not None]
     before = sum(p.bytes_before or 0 for p in known)
     after = summed(p.bytes_after if p.acts else p.bytes_before for p in known)
+    freed = summed(_free(p) if p.acts else 0 for p in known)
     segments = sum(p.segments_before or 0 for p in known)
     segments_after = summed(p.segments_after if p.acts else p.segments_before for p in known)
     return {
@@ -292,7 +296,7 @@ def _sums(result: RunResult) -> Row:
         "action": "",
         "before": size(before),
         "after": size(after),
-        "freed": _freed(before, after),
+        "freed": _freed(before, freed),
         "segments": _segments(segments, segments_after),
         "dirty": "",
     }
@@ -302,10 +306,15 @@ def _name_key(p: PartitionResult) -> tuple[str, int, str]:
     return (p.topic, p.partition, p.log_dir)
 
 
-def _freed(before: int | None, after: int | None) -> str:
-    if before is None or after is None:
+def _free(p: PartitionResult) -> int | None:
+    """Return what a partition frees: nothing if the run keeps what it replaces."""
+    return 0 if p.kept_bytes else p.freed_bytes
+
+
+def _freed(before: int | None, freed: int | None) -> str:
+    if before is None or freed is None:
         return "?"
-    return f"{100 * (before - after) / before:.0f} %" if before else "0 %"
+    return f"{100 * freed / before:.0f} %" if before else "0 %"
 
 
 def _segments(before: int | None, after: int | None) -> str:

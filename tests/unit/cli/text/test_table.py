@@ -1,8 +1,8 @@
 from dataclasses import replace
 
 from tests.unit.cli.results import idle, left_alone, partition, printed, run_of
-from winnow.cleaning.result import COMPACTED, RETAINED, RunResult, Setting
-from winnow.cli.text.table import FEW, page
+from winnow.cleaning.result import COMPACTED, RETAINED, Output, RunResult, Setting
+from winnow.cli.text.table import FEW, page, summary
 from winnow.scan.values import Holder
 
 
@@ -38,6 +38,21 @@ def test_partitions_are_sorted_by_bytes_freed_with_totals_last() -> None:
         ),
         "all 3                          1.0 GiB  516.0 MiB   50 %  36 -> 27",
     ]
+
+
+def test_what_is_kept_is_not_freed() -> None:
+    written = Output(base_offset=0, bytes=1 << 20, checksum=0, sources=(0,))
+    result = run_of(partition("kept", kept_bytes=3 << 20, outputs=(written,)), idle("idle"))
+    assert summary(result) == (
+        "clean: 1 of 2 partitions, 0 B freed of 4.0 MiB, 1.0 MiB more used; "
+        "3.0 MiB kept until `recover --purge`"
+    )
+    lines = shown(result).splitlines()
+    assert [" 0 %" in line for line in lines[2:5]] == [True] * 3
+    assert lines[-1] == (
+        "3.0 MiB is kept and not free yet: `recover --undo 20261121T000000Z-0` restores it, "
+        "`recover --purge 20261121T000000Z-0` frees it."
+    )
 
 
 def test_plan_shows_full_reasons_and_unknown_sizes() -> None:
