@@ -69,6 +69,7 @@ def state_of(root: Path) -> PartitionState:
         topic_partition=TopicPartition("t", 0),
         checkpoints=Checkpoints(cleaner={}, log_start={}, high_watermark={}),
         log_end_offset=END,
+        clean_shutdown=True,
     )
 
 

@@ -86,6 +86,28 @@ def test_verbs_say_what_is_lost_and_leave_the_partition_alone(
     assert any(name.startswith("sound-0/") for name in changes(before, files_of(log_dir)))
 
 
+def test_end_that_only_a_checkpoint_shows_is_said_by_every_verb(
+    command: Command, tmp_path: Path
+) -> None:
+    log_dir = new_log_dir(tmp_path / "log-dir")
+    for name in ("lost-0", "sound-0"):
+        add_partition(log_dir, name, "c-4p-1")
+    last = max((log_dir / "lost-0").glob("*.log"))
+    for path in (log_dir / "lost-0").glob(f"{last.stem}.*"):
+        path.unlink()
+    before = files_of(log_dir)
+    for verb in ("plan", "doctor", "clean"):
+        report = ("--report", "none", "--no-ledger") if verb == "clean" else ()
+        code, said = command(verb, str(log_dir), *SETTINGS, *report)
+        assert code == 3, said
+        assert f"it ends at offset {int(last.stem)}, below its high watermark" in said
+    code, said = command("verify", str(log_dir))
+    assert code == 4
+    assert "expected the log to reach offset" in said
+    assert changed(log_dir, before) == []
+    assert any(name.startswith("sound-0/") for name in changes(before, files_of(log_dir)))
+
+
 def test_recovery_after_a_crash_cuts_nothing_there_and_writes_no_marker(
     command: Command, log_dir: Path
 ) -> None:

@@ -12,7 +12,7 @@ from winnow.errors import CorruptLogError
 from winnow.logdir.batches import largest_timestamp
 from winnow.logdir.checkpoints import read_leader_epochs
 from winnow.logdir.commit.leftovers import leftover_names
-from winnow.logdir.commit.lost import lost_error, lost_segments
+from winnow.logdir.commit.lost import check_end, lost_error, lost_segments
 from winnow.logdir.files import difference, segment_of
 from winnow.logdir.indexes.index import (
     OFFSET_ENTRY_SIZE,
@@ -307,18 +307,20 @@ def resolve(
     topic_partition: TopicPartition,
     checkpoints: Checkpoints,
     log_end_offset: int,
+    clean_shutdown: bool,
     trusted_end: int | None = None,
     lost_bytes: int = 0,
 ) -> PartitionState:
     """Resolve the offsets as a broker's loader would (S8.3).
 
     `log_end_offset`: the offset after the last batch of the last segment, its base offset if it is
-    empty. `trusted_end`: as in `list_below`. The high watermark is lowered to it and to the
-    active segment, so that no rule applies to what lies above (S8.2). `lost_bytes`: see
-    `PartitionState`.
+    empty. `clean_shutdown`: the broker wrote the checkpoints when it stopped. `trusted_end`: as in
+    `list_below`. The high watermark is lowered to it and to the active segment, so that no rule
+    applies to what lies above (S8.2). `lost_bytes`: see `PartitionState`.
 
     Raises CorruptLogError if there is no segment, or if the checkpoint's log start offset lies
-    beyond the log end offset: a broker would then delete the whole log (S6.3).
+    beyond the log end offset: a broker would then delete the whole log (S6.3). Raises
+    LostSegmentError if it ends below another checkpoint.
     """
     if not listing.segments:
         raise CorruptLogError(
@@ -343,6 +345,13 @@ def resolve(
             expected=f"at least {listing.segments[-1].base_offset}",
             found=str(log_end_offset),
             where=listing.directory,
+        )
+    if clean_shutdown:
+        check_end(
+            log_end_offset,
+            high_watermark=checkpoints.high_watermark.get(topic_partition, 0),
+            recovery_point=checkpoints.recovery_point.get(topic_partition, 0),
+            directory=listing.directory,
         )
     log_start = max(log_start_checkpoint or 0, listing.segments[0].base_offset)
     committed = checkpoints.high_watermark.get(topic_partition)

@@ -13,7 +13,7 @@ from winnow.errors import (
     UnpredictedLoadError,
     failure_of,
 )
-from winnow.logdir.commit.lost import lost_segments, missing_logs, offsets_of
+from winnow.logdir.commit.lost import end_lost, lost_segments, missing_logs, offsets_of
 from winnow.logdir.commit.truncation import LogCut, RemovedSegment
 from winnow.logdir.names import (
     INDEX,
@@ -310,8 +310,7 @@ def _with_outcome(
             f"deletes the indexes that show it{_FOLLOWERS_CUT}"
         )
         return replace(start, already_lost=words)
-    if log.clean_shutdown and end < log.high_watermark:
-        words = f"it ends at offset {end}, below its high watermark {log.high_watermark}"
-        words += _FOLLOWERS_CUT
-        return replace(start, already_lost=words)
+    lost = end_lost(end, high_watermark=log.high_watermark, recovery_point=log.recovery_point)
+    if lost is not None and log.clean_shutdown:
+        return replace(start, already_lost=f"{lost}{_FOLLOWERS_CUT}")
     return start

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash import logs
-from winnow.errors import CorruptLogError
+from winnow.errors import CorruptLogError, LostSegmentError
 from winnow.logdir.listing import SegmentListing, resolve
 from winnow.logdir.survey import Checkpoints
 from winnow.survey.walk import walk_segment
@@ -27,13 +27,16 @@ def root(tmp_path: Path) -> Path:
     return logs.make_log(tmp_path / "log", SEGMENTS, end=6, checkpoints={})
 
 
-def _resolve(root: Path, log_end_offset: int = 6, **checkpoints: int) -> tuple[int, int, int]:
+def _resolve(
+    root: Path, log_end_offset: int = 6, *, clean_shutdown: bool = True, **checkpoints: int
+) -> tuple[int, int, int]:
     state = resolve(
         logs.listing_of(root),
         log_dir=str(root),
         topic_partition=logs.T,
         checkpoints=Checkpoints(**{name: {logs.T: offset} for name, offset in checkpoints.items()}),
         log_end_offset=log_end_offset,
+        clean_shutdown=clean_shutdown,
     )
     return state.log_start_offset, state.high_watermark, state.log_end_offset
 
@@ -103,12 +106,22 @@ def test_first_timestamp_of_old_formats_is_read(root: Path) -> None:
 def test_offsets_are_resolved_as_by_a_loader(root: Path) -> None:
     assert _resolve(root) == (0, 0, 6)
     assert _resolve(root, high_watermark=5) == (0, 5, 6)
-    assert _resolve(root, high_watermark=50) == (0, 6, 6)
+    assert _resolve(root, high_watermark=50, clean_shutdown=False) == (0, 6, 6)
+    assert _resolve(root, high_watermark=6, recovery_point=6) == (0, 6, 6)
     assert _resolve(root, high_watermark=1, log_start=2) == (2, 2, 6)
     assert _resolve(root, log_start=6) == (6, 6, 6)
     for name in ("log", "index", "timeindex"):
         (root / "t-0" / f"00000000000000000000.{name}").unlink()
     assert _resolve(root, log_start=2, high_watermark=4) == (3, 4, 6)
+
+
+@pytest.mark.parametrize("name", ["high_watermark", "recovery_point"])
+def test_log_that_ends_below_a_checkpoint_has_lost_its_end_if_the_broker_stopped_cleanly(
+    root: Path, name: str
+) -> None:
+    with pytest.raises(LostSegmentError, match=f"below its {name.replace('_', ' ')} 7"):
+        _resolve(root, **{name: 7})
+    assert _resolve(root, clean_shutdown=False, **{name: 7})
 
 
 def test_case_93_log_start_beyond_the_end_is_refused(root: Path) -> None:

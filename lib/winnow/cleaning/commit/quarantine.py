@@ -81,6 +81,7 @@ def stage_quarantine(
         topic_partition=topic_partition,
         checkpoints=log_dir.checkpoints,
         log_end_offset=walk.next_offset,
+        clean_shutdown=log_dir.clean_shutdown,
     )
     found = _find(sc, state, request)
     if not found:

@@ -108,6 +108,7 @@ class SelectedPartition:
             topic_partition=self.place.topic_partition,
             checkpoints=self.log_dir.checkpoints,
             log_end_offset=log_end_offset,
+            clean_shutdown=self.log_dir.clean_shutdown,
             trusted_end=self.place.trusted_end,
             lost_bytes=listed.lost_bytes,
         )

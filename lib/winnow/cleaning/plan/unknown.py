@@ -90,6 +90,7 @@ def _judged(
                 topic_partition=item.place.topic_partition,
                 checkpoints=log_dir.checkpoints,
                 log_end_offset=why.log_end_offset,
+                clean_shutdown=log_dir.clean_shutdown,
                 trusted_end=item.place.trusted_end,
                 lost_bytes=why.lost_bytes,
             )

@@ -7,6 +7,9 @@ from the start of a log. So an index with entries, in the middle or at the end o
 
 A broker that starts removes such an index and goes on without the records (S6.3). Winnow keeps the
 index, because nothing else tells what is missing, and changes nothing in the partition.
+
+If all files of the last segments are lost, the checkpoints still tell it: a broker that stops
+cleanly writes high watermarks and recovery points that its logs reach.
 """
 
 from __future__ import annotations
@@ -142,6 +145,33 @@ def lost_error(lost: Sequence[LostSegment], directory: str) -> LostSegmentError:
         "from another replica. A broker that starts here deletes these indexes and goes on "
         "without the records.",
     )
+
+
+def end_lost(end: int, *, high_watermark: int, recovery_point: int) -> str | None:
+    """Return what shows that the log of a broker that stopped cleanly has lost its end, or None.
+    The offsets are those of its checkpoints, 0 without an entry.
+    """
+    reached = max(high_watermark, recovery_point)
+    if end >= reached:
+        return None
+    name = "high watermark" if high_watermark == reached else "recovery point"
+    return f"it ends at offset {end}, below its {name} {reached}"
+
+
+def check_end(end: int, *, high_watermark: int, recovery_point: int, directory: str) -> None:
+    """Raise LostSegmentError if a log has lost its end: see `end_lost`."""
+    lost = end_lost(end, high_watermark=high_watermark, recovery_point=recovery_point)
+    if lost is not None:
+        raise LostSegmentError(
+            "the log has lost its end",
+            expected="the offsets that its checkpoints have after a clean shutdown",
+            found=f"{lost}, so records of the last offsets are lost",
+            where=directory,
+            hint="Nothing is changed in this partition. If this directory is a copy: was it made "
+            "while a broker wrote? Otherwise restore the .log files from a backup, or copy the "
+            "partition from another replica. A broker that starts here goes on without the "
+            "records, and lowers these checkpoints.",
+        )
 
 
 def missing_logs(lost: Sequence[LostSegment]) -> str:

@@ -41,6 +41,7 @@ def state(tmp_path: Path) -> PartitionState:
         topic_partition=TopicPartition("t", 0),
         checkpoints=Checkpoints(cleaner={}, log_start={}, high_watermark={}),
         log_end_offset=20,
+        clean_shutdown=True,
     )
 
 
