@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.fixtures.data import CLEAN_MARKER, TOPIC_CONFIGS, copy_log_dir
+from tests.lock_holder import broker
 from tests.log_writer.writer import LogWriter
 from tests.pages import DOCS, LOG_DIR, ROOT, Reader, blocks, checkout
 from tests.unit.logdir.metadata_logs import remove_other_topics
@@ -24,6 +26,7 @@ HOW_TO = (
     "how-to/recover",
     "how-to/schedule",
     "how-to/nightly",
+    "how-to/cleaner-alive",
     "how-to/notebook",
     "erase",
     "how-to/read-topics",
@@ -82,7 +85,9 @@ def test_how_to_page_runs_as_shown(page: str, spark: SparkSession, place: Path) 
         damage(Path(instead[LOG_DIR]) / "c-tomb-0")
         instead |= configure(place, instead)
     reader = Reader(spark, place, instead=instead)
-    reader.follow(DOCS / f"{page}.md")
+    runs = broker(Path(instead[LOG_DIR])) if page == "how-to/cleaner-alive" else nullcontext()
+    with runs:
+        reader.follow(DOCS / f"{page}.md")
 
 
 def crash(log_dir: Path) -> None:

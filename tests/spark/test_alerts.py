@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.fixtures.data import TOPIC_CONFIGS
+from tests.lock_holder import broker
 from tests.pages import ROOT
 from tests.session import verbs_use
 from tests.spark.damage import flipped_bit
@@ -20,6 +22,7 @@ from tests.spark.runs import NOW, add_partition, new_log_dir
 from winnow.cli.main import run
 from winnow.cli.options import CommandLine
 from winnow.cli.outlets import Outlets
+from winnow.clock import now_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,8 +37,9 @@ ALERTS = ROOT / "examples" / "prometheus" / "winnow-alerts.yml"
 DAY = 86_400
 EVERY = 3600
 """Seconds between two samples."""
+HOUR_MS = 3_600_000
 Night = tuple[int, str]
-"""When a night ended, in s, and the metrics it wrote."""
+"""When a run ended, in s, and the metrics it wrote."""
 
 
 class Host:
@@ -53,6 +57,13 @@ class Host:
         given += ["--report", "none", "--quiet", "--metrics", str(self.file)]
         code = run(["clean", str(self.log_dir), *given, *more])
         return code, self.file.read_text() if self.file.exists() else ""
+
+    def doctor(self, *more: str, hours: float = 0) -> tuple[int, str]:
+        """The same of `doctor`, so long after now by the clock of the machine."""
+        now = str(now_ms() + int(hours * HOUR_MS))
+        given = ["--topic-configs", str(TOPIC_CONFIGS), "--now", now, "--quiet", "--summary"]
+        given += ["--detailed-exitcode", "--metrics", str(self.file)]
+        return run(["doctor", str(self.log_dir), *given, *more]), self.file.read_text()
 
 
 @pytest.fixture
@@ -83,9 +94,11 @@ def firing(place: Path, nights: list[Night], at: int) -> set[str]:
     for begin, text in nights:
         values = samples(text)
         for own in ("last_run_unixtime", "last_start_unixtime"):
-            times.setdefault(next(v for name, v in values.items() if own in name), begin)
+            for value in (v for name, v in values.items() if own in name):
+                times.setdefault(value, begin)
         moved = {
-            name: times[value] if "_unixtime" in name else value for name, value in values.items()
+            name: times.get(value, value) if "_unixtime" in name else value
+            for name, value in values.items()
         }
         for step in range(begin // EVERY, len(steps)):
             steps[step] = moved
@@ -134,7 +147,7 @@ def alerts() -> list[str]:
 
 def test_promtool_accepts_the_rules() -> None:
     subprocess.run(["promtool", "check", "rules", str(ALERTS)], check=True, capture_output=True)
-    assert len(alerts()) == 6
+    assert len(alerts()) == 14
 
 
 def test_no_alert_after_nights_that_left_usual_partitions_alone(host: Host) -> None:
@@ -193,3 +206,29 @@ def test_unfinished_nights_fire_after_three_days(host: Host) -> None:
     assert 'winnow_left_alone_partitions{code="no-space"} 1.0' in text
     assert "WinnowDoesNotFinish" not in firing(host.root, [(EVERY, text)], 2 * DAY)
     assert "WinnowDoesNotFinish" in firing(host.root, [(EVERY, text)], 4 * DAY)
+
+
+def test_doctor_alerts_on_work_that_a_running_broker_has_left_for_hours(
+    host: Host, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A broker that was stopped for days has old files, and no fault."""
+    add_partition(host.log_dir, "d-time-0", "d-time-0")
+    checkpoint = host.log_dir / "cleaner-offset-checkpoint"
+    checkpoint.write_text("0\n1\nc-tomb 0 0\n")
+    days_ago = time.time() - 3 * DAY
+    os.utime(checkpoint, (days_ago, days_ago))
+    with broker(host.log_dir):
+        code, young = host.doctor(hours=0.5)
+        assert (code, capsys.readouterr().out.count("nothing needs attention")) == (0, 1)
+        code, old = host.doctor(hours=8)
+        assert code == 10
+    shown = capsys.readouterr().out
+    assert "the cleaner seems dead: 1 partition is due" in shown
+    assert "nobody deletes" in shown
+    runs = [(EVERY, young)]
+    assert firing(host.root, runs, EVERY) == set()
+    assert firing(host.root, runs, 8 * EVERY) == set()
+    runs += [(8 * EVERY, old)]
+    assert firing(host.root, runs, 8 * EVERY) == set(), "one run is not enough"
+    assert firing(host.root, runs, 9 * EVERY) == {"KafkaCleanerIsDead", "KafkaNobodyDeletes"}
+    assert "WinnowDoctorIsBlind" in firing(host.root, runs, 2 * DAY)

@@ -103,7 +103,8 @@ _add(
     "doctor",
     run_doctor,
     DoctorOptions,
-    *("log_dirs", "topics", *_DECISIONS, ..., "quiet", "json"),
+    *("log_dirs", "topics", *_DECISIONS, ...),
+    *("summary", "detailed_exitcode", "metrics", "quiet", "json"),
 )
 _add("history", run_history, HistoryOptions, "ledger", ..., "topics", "quiet", "json")
 _add("demo", run_demo, None, "json")

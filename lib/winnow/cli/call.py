@@ -9,11 +9,10 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from errno import EFBIG, EIO
-from typing import Any
+from typing import Any, Protocol
 
 from winnow.cli.options import CommandLine
 from winnow.cli.out import Line, complain, errors, tell_errors, tell_json, tell_page
-from winnow.cli.outlets import Outlets
 from winnow.cli.profile import profiling_verb, table
 from winnow.cli.session import end_of_jvm, started_spark
 from winnow.cli.signals import Ended, Signals, interrupt_behind
@@ -30,12 +29,23 @@ INTERRUPTED = 130
 """The exit code that a shell reports for a command ended by Ctrl-C."""
 
 
+WORK = 10
+"""The exit code with --detailed-exitcode if there is work to do, and nothing else to report."""
+
+
+class Outlet(Protocol):
+    """Reports a run to other places than stdout."""
+
+    def failed(self, message: str, now: int | None, exit_code: int) -> None:
+        """Report that the run ended without a result."""
+
+
 class Call:
     def __init__(self, request: CommandLine) -> None:
         self.request = request
         self.now: int | None = None
         """The time that all decisions use, once it is known."""
-        self.outlets: Outlets | None = None
+        self.outlets: Outlet | None = None
         """Where an error is reported besides stderr and stdout."""
         self.signals = Signals()
         self.until_told = ExitStack()

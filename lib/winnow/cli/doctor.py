@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from winnow.cleaning.result import TOMBSTONE_AGES
-from winnow.cli.call import Call
+from winnow.cli.call import WORK, Call
+from winnow.cli.doctor_metrics import DoctorOutlet
 from winnow.cli.inputs import check_log_dirs, now_of, parse_settings
 from winnow.cli.options import OTHER, CommandLine
 from winnow.cli.out import (
@@ -23,17 +23,21 @@ from winnow.cli.out import (
     tell_notes,
     version_keys,
 )
+from winnow.cli.outlets import check_outlets, warn_of_typed_passwords
 from winnow.cli.text import held
 from winnow.cli.text.alike import alike
 from winnow.cli.text.disk_use import disk_use
+from winnow.cli.text.doctor_summary import free_space, growth_words, summary
 from winnow.cli.text.full_disk import first_steps
 from winnow.cli.text.next_command import command, typed
 from winnow.cli.text.start import shown_reasons, start_section
 from winnow.start.words import starts_to_json
+from winnow.verbs.doctor.attention import EXPIRED_LATE_MS
 from winnow.verbs.erase.values import Amount
 from winnow.words import counted, duration, first_few, instant, moment, roughly, size
 
 if TYPE_CHECKING:
+    from winnow.metrics.growth import Growth
     from winnow.verbs.doctor.values import Census, Diagnosis, Overdue, Topic, Trouble
 
 
@@ -60,6 +64,9 @@ class DoctorOptions:
 
 def run_doctor(call: Call, own: DoctorOptions) -> int:
     request = call.request
+    check_outlets(request)
+    warn_of_typed_passwords(request)
+    call.outlets = outlet = DoctorOutlet(request)
     call.now = now_of(request)
     settings = parse_settings(request)
     check_log_dirs(request.log_dirs)
@@ -77,11 +84,17 @@ def run_doctor(call: Call, own: DoctorOptions) -> int:
                 progress=progress,
             )
         tell_notes(found.notes)
-        call.answer(lambda: to_json(found, request), page(found, request))
+        growth = outlet.ended(found)
+        lines = [summary(found, growth)] if request.summary else page(found, request, growth)
+        call.answer(lambda: to_json(found, request, growth), lines)
+    if request.detailed_exitcode and found.exit_code == 0 and found.attention:
+        return WORK
     return found.exit_code
 
 
-def to_json(found: Diagnosis, request: CommandLine) -> dict[str, Any]:
+def to_json(
+    found: Diagnosis, request: CommandLine, growth: Sequence[Growth] = ()
+) -> dict[str, Any]:
     advice = [
         {"command": command(one.arguments, request, one.log_dirs), "why": one.why}
         for one in found.advice
@@ -92,19 +105,22 @@ def to_json(found: Diagnosis, request: CommandLine) -> dict[str, Any]:
         "first": list(first_steps(found.disks)),
         "advice": advice,
         "starts": starts_to_json(found.starts),
+        "growth": [asdict(one) for one in growth],
     }
 
 
-def page(found: Diagnosis, request: CommandLine) -> Iterator[Line]:
+def page(found: Diagnosis, request: CommandLine, growth: Sequence[Growth] = ()) -> Iterator[Line]:
     for disk in found.disks:
-        total = disk.total_bytes
-        share = f"{100 * disk.free_bytes / total:.0f} %" if total else "?"
-        free = f"{size(disk.free_bytes)} free ({share})"
-        if disk.free_bytes == sys.maxsize:
-            free = "no limit known"
-        state = "shut down cleanly" if disk.clean_shutdown else "NOT shut down cleanly"
+        state = (
+            "is running"
+            if disk.broker_runs
+            else "was shut down cleanly"
+            if disk.clean_shutdown
+            else "was NOT shut down cleanly"
+        )
+        free = f"{free_space(disk)}{growth_words(disk, growth)}"
         yield Styled(f"{disk.log_dir}  {size(disk.log_bytes)} of logs, {free}", "bold")
-        yield f"  the broker was {state}; last cleaned: {_when(disk.cleaner_checkpoint_ms)}"
+        yield f"  the broker {state}; last cleaned: {_when(disk.cleaner_checkpoint_ms)}"
     yield Paragraph(by_the_rules(found.kafka), indent=2)
     yield from listed("First", first_steps(found.disks))
     yield from listed("What happened", _happened(found))
@@ -119,6 +135,10 @@ def page(found: Diagnosis, request: CommandLine) -> Iterator[Line]:
     )
     if found.dead_cleaner:
         yield item(f"Is the cleaner dead? {found.dead_cleaner}", "yellow")
+    yield from listed(
+        "Due for hours, while the cleaner finished other partitions", _passed_over(found)
+    )
+    yield from listed("Past retention, and not deleted by the broker", _expired(found))
     yield from held.sections(found)
     yield from listed(
         "Held back by open transactions",
@@ -196,7 +216,7 @@ def _next(found: Diagnosis, request: CommandLine) -> Iterator[Line]:
     for advice in found.advice:
         yield f"  {typed(command(advice.arguments, request, advice.log_dirs))}"
         yield Paragraph(advice.why, style="dim")
-    if found.starts:
+    if found.starts and not any(disk.broker_runs for disk in found.disks):
         yield f"  {_last(found)}"
 
 
@@ -245,6 +265,29 @@ def _overdue_line(now: int, overdue: Overdue) -> str:
         f"{overdue.topic}-{overdue.partition}  {size(overdue.dirty_bytes)} dirty "
         f"({overdue.dirty_ratio:.0%}){since}"
     )
+
+
+def _passed_over(found: Diagnosis) -> Iterator[str]:
+    for one in found.overdue:
+        if one.passed_over:
+            since = instant(one.due_since or found.now)
+            cleaned = (
+                "" if one.last_cleaned is None else f", last cleaned by {_when(one.last_cleaned)}"
+            )
+            yield (
+                f"{one.topic}-{one.partition}  {size(one.dirty_bytes)} dirty, due since {since}"
+                f"{cleaned}. The cleaner has marked it uncleanable, or is too slow: look for the "
+                "partition in log-cleaner.log, and run `verify`"
+            )
+
+
+def _expired(found: Diagnosis) -> Iterator[str]:
+    for one in found.expired:
+        if one.since is not None and found.now - one.since > EXPIRED_LATE_MS:
+            yield (
+                f"{one.topic}-{one.partition}  {size(one.log_bytes)} in "
+                f"{counted(one.segments, 'segment')}, since {instant(one.since)}"
+            )
 
 
 def _when(ms: int | None) -> str:

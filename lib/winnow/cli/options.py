@@ -243,11 +243,12 @@ class CommandLine:
         "Show each partition. By default, above 20 with work, only the largest and counts."
     )
     summary: bool = OUTPUT.switch(
-        "Show only one line: what was done, what it freed, what was left alone and why."
+        "Show only one line: what was done or found, what it freed, what was left alone and why."
     )
     detailed_exitcode: bool = OUTPUT.switch(
         "For plan: exit with 10 instead of 0 if there is work to do, and with 11 if partitions are "
-        "not cleaned because log.cleaner.enable is false."
+        "not cleaned because log.cleaner.enable is false. For doctor: with 10 if something needs "
+        "attention."
     )
     log_file: str | None = OUTPUT.option(
         "Append what is shown on stderr to this file as well, each line with its time.", "FILE"
@@ -270,8 +271,8 @@ class CommandLine:
     )
     no_ledger: bool = OUTPUT.switch("Do not record the run.")
     metrics: str | None = OUTPUT.option(
-        "Write metrics of a clean to a file for node_exporter's textfile collector, or push them "
-        "to a Prometheus Pushgateway.",
+        "Write metrics of a clean, or of doctor, to a file for node_exporter's textfile collector, "
+        "or push them to a Prometheus Pushgateway.",
         TARGET,
     )
     openlineage: str | None = OUTPUT.option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from winnow.cleaning.request import Request, Seen
 from winnow.cleaning.result import RunResult
-from winnow.cli.call import Call
+from winnow.cli.call import WORK, Call
 from winnow.cli.confirm import ahead_of, confirm, confirm_time
 from winnow.cli.inputs import (
     check_log_dirs,
@@ -50,10 +50,10 @@ from winnow.storage.urls import is_remote
 if TYPE_CHECKING:
     from winnow.cleaning.plan.saved import SavedPlan
 
-WORK = 10
-"""The exit code of `plan --detailed-exitcode` if there is work to do and nothing else to report."""
 CLEANER_OFF = 11
-"""The same if partitions are left because `log.cleaner.enable` is false, with or without work."""
+"""The exit code of `plan --detailed-exitcode` if partitions are left because `log.cleaner.enable`
+is false, with or without work.
+"""
 _LIMITS = ("max_extra_space", "keep_free", "free_at_least", "throttle")
 
 

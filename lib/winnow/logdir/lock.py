@@ -19,6 +19,7 @@ from glob import iglob
 
 from winnow.errors import CorruptLogError, LogDirInUseError, WinnowError
 from winnow.logdir.lease import Lease, refuse_leased
+from winnow.logdir.live.broker import RunningBroker
 from winnow.logdir.live.partition import IN_PROGRESS
 from winnow.logdir.live.read_view import open_read_view
 from winnow.logdir.names import LOCK, META_PROPERTIES
@@ -141,8 +142,8 @@ def share_log_dir(log_dir: str) -> ExitStack | None:
         return None
 
 
-def broker_on(log_dir: str) -> str | None:
-    """Return the broker that runs on a local directory, in words. None: there is none.
+def broker_on(log_dir: str) -> RunningBroker | None:
+    """Return the broker that runs on a local directory. None: there is none.
 
     It only asks: a lock that was taken for an instant would keep a broker from starting (S8.11).
     What holds an open-file-description lock is another run of Winnow, and no broker.
@@ -155,7 +156,8 @@ def broker_on(log_dir: str) -> str | None:
         return None
     with held(fd, log_dir), suppress(OSError):
         pid = _asked_holder(fd, fcntl.F_RDLCK)
-        return None if pid is None or pid < 0 else _described(pid or None)
+        if pid is not None and pid >= 0:
+            return RunningBroker(_described(pid or None), _start_ms(pid) if pid else None)
     return None
 
 
@@ -231,6 +233,18 @@ def _no_lock(log_dir: str, error: OSError) -> WinnowError:
         where=f"{log_dir}/{LOCK}",
         hint=hint,
     )
+
+
+def _start_ms(pid: int) -> int | None:
+    """Return when a process started, in ms since 1970. None: unknown."""
+    with suppress(OSError, ValueError, IndexError):
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            # The name of the program, in parentheses, may have spaces in it.
+            ticks = int(file.read().rpartition(")")[2].split()[19])
+        with open("/proc/stat", encoding="ascii") as lines:
+            booted_s = next(int(line.split()[1]) for line in lines if line.startswith("btime "))
+        return booted_s * 1000 + ticks * 1000 // os.sysconf("SC_CLK_TCK")
+    return None
 
 
 def _whole_file(kind: int) -> bytes:

@@ -108,11 +108,19 @@ def _push(registry: _Collected, target: str) -> None:
 
 def _kept(gauges: Sequence[Metric], path: str) -> Iterator[Metric]:
     """Yield the gauges in the file that these are not."""
+    told = {gauge.name for gauge in gauges}
+    yield from (family for family in read_metrics(path) if family.name not in told)
+
+
+def read_metrics(target: str) -> list[Metric]:
+    """Return what an earlier run wrote. Empty if that is unknown: a Pushgateway, no file, or a file
+    that is not of metrics.
+    """
     from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - an extra
 
-    told = {gauge.name for gauge in gauges}
+    if target.startswith(_URLS):
+        return []
     try:
-        families = list(text_string_to_metric_families(read_output(path).decode()))
-    except (FileNotFoundError, ValueError):  # none, or not ours, or incomplete: replace it
-        return
-    yield from (family for family in families if family.name not in told)
+        return list(text_string_to_metric_families(read_output(target).decode()))
+    except (FileNotFoundError, ValueError):
+        return []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ from pyspark.sql import SparkSession
 import winnow
 from tests.kafka.judge.broker import Broker
 from tests.kafka.live.load import BUSY, QUIET, load
+from tests.session import verbs_use
 from winnow import api
 from winnow.cli.main import run
 from winnow.errors import LogDirInUseError
@@ -60,7 +63,8 @@ def test_no_false_findings_under_load(spark: SparkSession, running: Running) -> 
     for notes in (swept.notes, found.notes, why.notes):
         (beside,) = (note for note in notes if "running broker" in note)
         assert f"process {running.broker.pid}" in beside
-    own = ("Performing controller activation", "c-nullkey")  # of a first start, and of that topic
+    # Of a first start, of that topic, and of a test below.
+    own = ("Performing controller activation", "c-nullkey", "as uncleanable")
     assert not [line for line in running.broker.complaints if not any(w in line for w in own)]
 
 
@@ -142,6 +146,51 @@ def test_damage_is_found_while_the_broker_runs(spark: SparkSession, running: Run
     kinds = {(f"{one.log_dir}/{one.file}", one.kind) for one in found}
     expected = {(bit, Kind.CRC), (index, Kind.OFFSET_INDEX), (gone, Kind.MISSING)}
     assert {(str(path), kind) for path, kind in expected} <= kinds, found
+
+
+def test_uncleanable_partition_and_old_transaction_are_found_by_doctor(
+    spark: SparkSession,
+    running: Running,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The cleaner trips over records that can't be decompressed; no header shows it."""
+    verbs_use(spark, monkeypatch)
+    home, broker = Path(running.log_dir).with_name("home"), running.broker
+    given = [running.log_dir, "--server-properties", str(home / "server.properties"), "--quiet"]
+
+    def doctor(hours: float) -> tuple[int, str]:
+        now = str(int((time.time() + hours * 3600) * 1000))
+        code = run(["doctor", *given, "--summary", "--detailed-exitcode", "--now", now])
+        return code, capsys.readouterr().out
+
+    log = max(logs_of(running, "c-lz4"), key=lambda path: path.stat().st_size)
+    data = log.read_bytes()
+    end = 12 + int.from_bytes(data[8:12], "big")
+    with log.open("r+b") as file:
+        file.seek(61)
+        file.write(bytes(end - 61))
+    inode = log.stat().st_ino
+    for seed in range(100, 110):
+        broker.produce("more", seed=seed, scale=0.5, topics="c-lz4|t-closed")
+        if "(c-lz4-0) as uncleanable" in broker.log:
+            break
+    assert "(c-lz4-0) as uncleanable" in broker.log
+    _, now = doctor(0)
+    assert "passes over" not in now
+    assert "seems dead" not in now, "it was due a moment ago"
+    code, later = doctor(8)
+    assert (code, "the cleaner seems dead" in later) == (10, True)
+    assert re.search("transactions? open, up to .* d: t-closed-0", later), later
+    checkpoint = Path(running.log_dir, "cleaner-offset-checkpoint")
+    os.utime(checkpoint, (time.time() + 8 * 3600,) * 2)  # as if it went on with others
+    code, passed = doctor(8)
+    assert (code, "the cleaner passes over 1 partition: c-lz4-0" in passed) == (10, True)
+    assert log.stat().st_ino == inode
+    with log.open("r+b") as file:
+        file.write(data)
+    broker.stop()
+    broker.start()
 
 
 def test_renamed_segment_is_readable_through_the_read_view(running: Running) -> None:

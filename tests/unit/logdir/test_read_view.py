@@ -16,6 +16,7 @@ from tests.fixtures.data import copy_log_dir
 from tests.lock_holder import broker
 from winnow.errors import CorruptLogError
 from winnow.logdir.listing import list_segments
+from winnow.logdir.live.broker import RunningBroker
 from winnow.logdir.live.read_view import open_read_view, view_notes
 from winnow.logdir.lock import broker_on, lock_log_dir, lock_to_read
 from winnow.logdir.meta import was_shut_down_cleanly
@@ -27,6 +28,7 @@ from winnow.storage.segment_io import load, map_range, release
 from winnow.storage.throttle import Throttle, throttled
 
 PARTITION = "c-tomb-0"
+BROKER = RunningBroker("a broker")
 
 
 @pytest.fixture
@@ -131,12 +133,12 @@ def test_truncated_segment_raises_an_error_instead_of_sigbus(
     with log.open("ab") as file:
         file.write(bytes(2**20))
     data = log.read_bytes()
-    with broker(log_dir), open_read_view(str(log_dir), "a broker"):
+    with broker(log_dir), open_read_view(str(log_dir), BROKER):
         seen = Places().entry(str(log)).size
         assert seen < len(data), "the zeros are no batches"
     log = min((log_dir / PARTITION).glob("*.log"))
     log.write_bytes(data * 3)
-    with broker(log_dir), open_read_view(str(log_dir), "a broker"):
+    with broker(log_dir), open_read_view(str(log_dir), BROKER):
         size = Places().entry(str(log)).size
         with map_range(str(log), 0, size, gradually=gradually) as buf:
             os.truncate(log, 100)
@@ -157,7 +159,7 @@ def test_gradual_copy_has_the_bytes_of_the_file(log_dir: Path) -> None:
     data = log.read_bytes()
     with (
         broker(log_dir),
-        open_read_view(str(log_dir), "a broker"),
+        open_read_view(str(log_dir), BROKER),
         map_range(str(log), 4711, len(data), gradually=True) as buf,
     ):
         at = 0
@@ -207,7 +209,7 @@ def test_named_pipe_is_reported_as_for_a_stopped_broker(log_dir: Path) -> None:
     os.mkfifo(path)
     with pytest.raises(CorruptLogError) as stopped:
         Places().read_bytes(str(path))
-    with broker(log_dir), open_read_view(str(log_dir), "a broker"):
+    with broker(log_dir), open_read_view(str(log_dir), BROKER):
         with pytest.raises(CorruptLogError) as running:
             Places().read_bytes(str(path))
         assert str(running.value) == str(stopped.value)
@@ -218,7 +220,7 @@ def test_read_view_is_throttled(log_dir: Path) -> None:
     slow = Throttle(2**20, clock=lambda: 0.0, sleep=slept.append)
     log = min((log_dir / PARTITION).glob("*.log"))
     log.write_bytes(bytes(3 * 2**20))
-    with broker(log_dir), open_read_view(str(log_dir), "a broker"), throttled(slow):
+    with broker(log_dir), open_read_view(str(log_dir), BROKER), throttled(slow):
         Places().read_range(str(log), 0, 2**20)
     assert sum(slept) == pytest.approx(1)
 
@@ -237,14 +239,14 @@ def test_read_view_keeps_damage_of_the_active_segment(log_dir: Path) -> None:
                 of_segment.unlink()
     closed.write_bytes(data)
     closed.with_suffix(".index").write_bytes(b"")
-    with broker(log_dir), open_read_view(str(log_dir), "a broker"):
+    with broker(log_dir), open_read_view(str(log_dir), BROKER):
         assert Places().entry(str(closed)).size == len(data)
 
 
 def test_read_view_lists_the_same_segments_as_a_stopped_broker(log_dir: Path) -> None:
     for name in (PARTITION, "d-time-0"):
         stopped = list_segments(Places(), str(log_dir / name))
-        with broker(log_dir), open_read_view(str(log_dir), "a broker"):
+        with broker(log_dir), open_read_view(str(log_dir), BROKER):
             assert list_segments(Places(), str(log_dir / name)) == stopped
 
 

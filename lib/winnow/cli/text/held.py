@@ -18,6 +18,7 @@ _MOST = 20
 """Reasons that are shown."""
 _TITLES = {
     "high-watermark": "Held by lost high watermarks",
+    "uncommitted": "Not committed, although the broker runs",
     "future-timestamp": "Held by timestamps in the future",
     "old-timestamps": "Deleted by timestamps much older than the files",
 }
@@ -26,6 +27,9 @@ _NEXT = {
     "retention frees nothing here. Start the broker: the leader of a partition raises the high "
     "watermark to what all its in-sync replicas have, at once if it is alone. Then stop the broker "
     "and run this again",
+    "uncommitted": "In-sync replicas do not fetch these records, or there are fewer than "
+    "min.insync.replicas: `kafka-topics.sh --describe --under-replicated-partitions` names them. "
+    "Until then neither compaction nor retention reaches the records",
     "future-timestamp": "A broker keeps them as well, until that time. Earlier, retention.bytes "
     "frees them, or `kafka-delete-records.sh` up to that offset while the broker runs; in a "
     "compacted topic, min.compaction.lag.ms=0. From Kafka 3.6 on, message.timestamp.after.max.ms "

@@ -136,7 +136,10 @@ LESSONS: Mapping[str, Lesson] = {
     "doctor": Lesson(
         "One page: what is wrong, what can be freed, what to run next.",
         f"Changes nothing. {_STOPPED}",
-        ("doctor /var/lib/kafka --server-properties FILE",),
+        (
+            "doctor /var/lib/kafka --server-properties FILE",
+            "doctor /var/lib/kafka --summary --detailed-exitcode",
+        ),
         {
             0: "no partition is in trouble",
             **_FAILED,
@@ -144,6 +147,7 @@ LESSONS: Mapping[str, Lesson] = {
             "does harm",
             **_IN_USE,
             6: "the disk is full, and nothing can be freed there",
+            10: "something needs attention, and this exit code was asked for",
         },
     ),
     "history": Lesson(

@@ -16,6 +16,7 @@ from weakref import finalize
 
 from winnow.clock import now_ms
 from winnow.errors import UsageError
+from winnow.logdir.live.broker import RunningBroker
 from winnow.logdir.live.partition import (
     ATTEMPTS,
     ChangingError,
@@ -48,12 +49,12 @@ _LOCAL = LocalStorage()
 
 @contextmanager
 def open_read_view(
-    log_dir: str, broker: str, *, only: Collection[str] | None = None
+    log_dir: str, broker: RunningBroker, *, only: Collection[str] | None = None
 ) -> Iterator[ReadView]:
     """Open a read view of a log directory, and read through the view inside the block. A view that
     is kept can be used again later (`winnow.storage.live.read_view.reading`).
 
-    `broker`: describes the running broker. `only`: names of partition directories; others are not
+    `only`: names of partition directories; others are not
     read.
     """
     checkpoints = {name: small_content(f"{log_dir}/{name}") for name in OFFSET_CHECKPOINTS}
@@ -76,7 +77,8 @@ def open_read_view(
             pid=os.getpid(),
             at_ms=now_ms(),
             directories={log_dir: dict(sorted(root.items())), **partitions},
-            program=broker,
+            program=broker.program,
+            started_ms=broker.started_ms,
             gone=found.gone,
             changing=found.changing,
         )

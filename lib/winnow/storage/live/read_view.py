@@ -70,6 +70,8 @@ class ReadView:
     """By path: the names in a directory, ascending. Other directories are read as they are."""
     program: str = ""
     """Describes the program that changes the directory."""
+    started_ms: int | None = None
+    """When that program started, in ms since 1970. None: unknown."""
     gone: tuple[str, ...] = ()
     """Directories that were removed or renamed while the view was opened. They are left out."""
     changing: tuple[str, ...] = ()

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from winnow.start.values import Fate, LogStart
+from winnow.verbs.doctor.attention import TRANSACTION_MAX_MS
 from winnow.verbs.doctor.unknown_settings import give_settings
 from winnow.verbs.doctor.values import INDEX_ZEROS, NO_POLICY, Advice, Diagnosis, HeldBack
 from winnow.words import counted, first_few, roughly, size
@@ -15,8 +16,6 @@ _RECOVER = ("recover", "--truncate")
 _MOST_NAMES = 3
 _CHANGES = frozenset({"clean", "recover"})
 """Verbs that change a log directory: not while its broker runs."""
-_TRANSACTION_MAX_MS = 900_000
-"""Default of `transaction.max.timeout.ms`: a coordinator aborts what is open for longer."""
 
 
 def advise(
@@ -125,7 +124,8 @@ def advise(
 
 def _has_timed_out(held_back: HeldBack, now: int) -> bool:
     """Whether a running broker should have ended the transaction long ago."""
-    return held_back.last_seen is not None and now - held_back.last_seen > _TRANSACTION_MAX_MS
+    seen = held_back.last_seen
+    return held_back.is_open and seen is not None and now - seen > TRANSACTION_MAX_MS
 
 
 def _to_free(found: Diagnosis, other_disk: str | None) -> Iterator[Advice]:

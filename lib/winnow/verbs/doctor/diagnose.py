@@ -24,14 +24,15 @@ from winnow.logdir.files import log_bytes_in
 from winnow.logdir.metadata import METADATA_DIR
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG, segment_file
 from winnow.logdir.survey import LogDir, strangers_in
-from winnow.policy.cleanable import oldest_first_batch, segments_between
+from winnow.policy.cleanable import CleanableRange, segments_between
 from winnow.policy.sources import REPLACE_CLEANER
 from winnow.start.broker import expected_starts
 from winnow.start.metadata_choice import choose_metadata
 from winnow.state import PartitionState, Segment
-from winnow.storage.live.read_view import views
+from winnow.storage.live.read_view import view_of, views
 from winnow.storage.segment_io import map_range
 from winnow.verbs.doctor.advise import advise
+from winnow.verbs.doctor.attention import with_attention
 from winnow.verbs.doctor.census import take_census
 from winnow.verbs.doctor.disk_use import disk_use, gain_of_zeros
 from winnow.verbs.doctor.held import held_in
@@ -44,21 +45,19 @@ from winnow.verbs.doctor.values import (
     Gain,
     HeldBack,
     MisplacedEntry,
-    Overdue,
     Reading,
     Topic,
     Trouble,
     Unfreed,
 )
+from winnow.verbs.doctor.waiting import expired_in, overdue_in, uncommitted_in
 from winnow.verbs.explain.partition import trusted
 from winnow.wire.inflate import inflate_parts
 from winnow.wire.records import scan_records
-from winnow.words import counted, duration
 
 _Sure: TypeAlias = tuple[PlannedPartition, PartitionResult]
 """A partition that can be worked on, and what `clean` would do."""
 
-_DAY_MS = 86_400_000
 _RETENTION_SECONDS = 0.01
 """Time that retention takes for one partition: a few renames and their syncs."""
 _SAMPLE_BYTES = 32 * 2**20
@@ -82,6 +81,8 @@ def diagnose(
         for item, result in zip(planned, expected, strict=True)
         if isinstance(item, PlannedPartition)
     ]
+    items = [item for item, _ in sure]
+    starts = {view.root: view.started_ms for view in views()}
     request.progress.stage("measuring the read rate")
     compacted = [item for item, _ in sure if item.config.cleanup_compact]
     # If some partitions are due for compaction, measure only those: the batches of the others have
@@ -97,16 +98,20 @@ def diagnose(
         now=request.now,
         disks=tuple(_disk(log_dir, results, request) for log_dir in usable),
         space=space,
-        topics=_topics(results),
+        topics=_topics(results, items),
         gains=(*gain_of_zeros(space, usable), *left, *_gains(sure, rate_of_all)),
         unfreed=_unfreed(sure),
-        overdue=tuple(sorted(_overdue(sure), key=lambda o: (-o.dirty_bytes, o.topic, o.partition))),
+        overdue=overdue_in(items, starts),
+        expired=expired_in(items, starts, now=request.now),
         held_back=tuple(
             sorted(_held_back(sure), key=lambda h: (-h.held_bytes, h.topic, h.partition))
         ),
         # What is damaged comes first.
         troubles=tuple(sorted(_troubles(planned, sure), key=lambda one: one.error is None)),
-        held=held_in((item for item, _ in sure), now=request.now),
+        held=(
+            *held_in(items, now=request.now),
+            *uncommitted_in(items, starts, now=request.now),
+        ),
         strangers=strangers_in(log_dirs),
         misplaced=tuple(map(_misplaced, misplaced_entries(log_dirs))),
         short_of_space=sum(
@@ -128,6 +133,10 @@ def diagnose(
             progress=request.progress,
         ),
     )
+    replaced = any(
+        item.config.sources["log.cleaner.enable"] == REPLACE_CLEANER for item in compacted
+    )
+    found = with_attention(found, has_cleaner=not replaced)
     advice = advise(
         found,
         have_broker_file=bool(request.settings.servers),
@@ -139,28 +148,7 @@ def diagnose(
         running=bool(views()),
         cleaner_off=sum(result.cleaner_off for _, result in sure),
     )
-    replaced = any(
-        item.config.sources["log.cleaner.enable"] == REPLACE_CLEANER for item in compacted
-    )
-    return replace(found, dead_cleaner=None if replaced else _dead_cleaner(found), advice=advice)
-
-
-def _overdue(sure: Iterable[_Sure]) -> Iterator[Overdue]:
-    for item, _ in sure:
-        plan = item.plan
-        if plan.compaction is None or plan.dirty_ratio is None or plan.first_dirty_offset is None:
-            continue
-        dirty = segments_between(
-            item.state.segments, plan.first_dirty_offset, plan.compaction.end_offset
-        )
-        yield Overdue(
-            **item.place.named,
-            rule=plan.rule,
-            reason=plan.reason,
-            dirty_ratio=plan.dirty_ratio,
-            dirty_bytes=plan.compaction.cleanable_bytes,
-            dirty_since=oldest_first_batch(dirty),
-        )
+    return replace(found, advice=advice)
 
 
 def _held_back(sure: Iterable[_Sure]) -> Iterator[HeldBack]:
@@ -177,6 +165,7 @@ def _held_back(sure: Iterable[_Sure]) -> Iterator[HeldBack]:
             last_seen=producer.timestamp if producer and producer.timestamp >= 0 else None,
             held_bytes=sum(segment.log_bytes for segment in held),
             words=str(undecided),
+            is_open=undecided.marker_offset is None,
         )
 
 
@@ -293,6 +282,7 @@ def _disk(log_dir: LogDir, results: Sequence[PartitionResult], request: Request)
         free_files=volume.free_files,
         read_only=volume.read_only,
         clean_shutdown=log_dir.clean_shutdown,
+        broker_runs=view_of(log_dir.path) is not None,
         metadata_log_bytes=_metadata_log_bytes(log_dir, request),
         # A broker makes an empty file when it starts.
         cleaner_checkpoint_ms=request.storage.entry(path).mtime_ms
@@ -308,7 +298,13 @@ def _metadata_log_bytes(log_dir: LogDir, request: Request) -> int | None:
         return None
 
 
-def _topics(results: Iterable[PartitionResult]) -> tuple[Topic, ...]:
+def _topics(
+    results: Iterable[PartitionResult], items: Iterable[PlannedPartition]
+) -> tuple[Topic, ...]:
+    dirty = defaultdict[str, list[CleanableRange]](list)
+    for item in items:
+        if item.plan.cleanable is not None:
+            dirty[item.place.topic_partition.topic].append(item.plan.cleanable)
     found = (
         Topic(
             topic=topic,
@@ -317,30 +313,14 @@ def _topics(results: Iterable[PartitionResult]) -> tuple[Topic, ...]:
             segments=sum(result.segments_before or 0 for result in own),
             log_bytes=_bytes(own),
             uncounted=sum(result.bytes_before is None for result in own),
+            dirty_bytes=sum(one.cleanable_bytes for one in dirty[topic])
+            if topic in dirty
+            else None,
+            dirty_ratio=max((one.ratio or 0.0 for one in dirty.get(topic, ())), default=None),
         )
         for topic, own in _by_topic(results).items()
     )
     return tuple(sorted(found, key=lambda t: (-t.log_bytes, t.topic)))
-
-
-def _dead_cleaner(found: Diagnosis) -> str | None:
-    """Say why the broker's cleaner seems dead, or return None.
-
-    A cleaner looks for work every 15 s and records each partition that it has finished. A day
-    without a record is too long.
-    """
-    for disk in found.disks:
-        waiting = sum(o.log_dir == disk.log_dir for o in found.overdue)
-        if not waiting:
-            continue
-        where = f" in {disk.log_dir}" if len(found.disks) > 1 else ""
-        many = f"{counted(waiting, 'partition')}{where} {'is' if waiting == 1 else 'are'} due"
-        if disk.cleaner_checkpoint_ms is None:
-            return f"{many}, and no cleaner has ever finished a partition there"
-        since = found.now - disk.cleaner_checkpoint_ms
-        if since > _DAY_MS:
-            return f"{many}, and no cleaner has finished a partition there for {duration(since)}"
-    return None
 
 
 def _scan_rate(items: Sequence[PlannedPartition]) -> float | None:

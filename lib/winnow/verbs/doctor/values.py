@@ -29,6 +29,7 @@ class Disk:
     read_only: bool
     """Mounted read-only. Nothing can be changed."""
     clean_shutdown: bool
+    broker_runs: bool = False
     metadata_log_bytes: int | None = None
     """Log bytes of `__cluster_metadata-0`. None: there is none here."""
     cleaner_checkpoint_ms: int | None
@@ -51,6 +52,10 @@ class Topic:
     log_bytes: int
     uncounted: int
     """Partitions whose log bytes are unknown, such as a linked directory's."""
+    dirty_bytes: int | None = None
+    """Of closed segments that are not compacted yet. None: the topic is not compacted."""
+    dirty_ratio: float | None = None
+    """The largest dirty ratio of a partition (S3.3). None: not compacted, or without bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +75,26 @@ class Overdue(_OfPartition):
     dirty_bytes: int
     dirty_since: int | None
     """Timestamp of the oldest dirty batch that is first in its segment; None if there is none."""
+    due_since: int | None = None
+    """Since when the partition has been due, by the times of its files, or since the start of its
+    broker if that is later. It may have been due earlier. None: unknown.
+    """
+    last_cleaned: int | None = None
+    """The last compaction was not later than this: ctime of the newest clean segment. None: there
+    is no clean segment, or the storage has no ctime.
+    """
+    passed_over: bool = False
+    """Due for hours, while the cleaner of the running broker finished other partitions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expired(_OfPartition):
+    """Segments past retention that a running broker has not deleted."""
+
+    segments: int
+    log_bytes: int
+    since: int | None
+    """Since when the oldest of these segments has been expired, as for `Overdue.due_since`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +108,8 @@ class HeldBack(_OfPartition):
     held_bytes: int
     """Bytes of the segments before the active one, from the segment of the first offset on."""
     words: str
+    is_open: bool = True
+    """False: the transaction has ended, above the high watermark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +122,7 @@ class Trouble(_OfPartition):
 
 
 HIGH_WATERMARK, FUTURE, PAST = "high-watermark", "future-timestamp", "old-timestamps"
+UNCOMMITTED = "uncommitted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,10 +131,13 @@ class Held(_OfPartition):
 
     by: str
     """`high-watermark`: it is lost, and keeps them. `future-timestamp`: keeps them.
-    `old-timestamps`: much older than the files, and retention deletes by them.
+    `old-timestamps`: much older than the files, and retention deletes by them. `uncommitted`: the
+    high watermark of a running broker does not reach these records.
     """
     log_bytes: int
     words: str
+    since: int | None = None
+    """`uncommitted`: these records were written not later than this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,8 +241,14 @@ class Diagnosis:
     """Sorted by node, then by partition."""
     held: tuple[Held, ...] = ()
     """Most bytes first."""
+    expired: tuple[Expired, ...] = ()
+    """Only where the broker runs. Most bytes first."""
+    attention: tuple[str, ...] = ()
+    """What an operator should look at, in words."""
     dead_cleaner: str | None = None
     """Why the broker's cleaner seems to be dead, in words; None if there is no sign of it."""
+    dead_cleaners: tuple[str, ...] = ()
+    """The log directories where it seems to be dead."""
     short_of_space: int
     """Partitions that are due for compaction, which needs more space than is free."""
     advice: tuple[Advice, ...] = ()
