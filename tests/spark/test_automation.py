@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -146,6 +147,33 @@ def test_json_names_the_file_that_a_setting_comes_from(
         for one in group["settings"]
     }
     assert f"--topic-set d-size:retention.ms=5, in {file}, [environment.a.plan]" in sources
+
+
+def test_metrics_of_the_options_file_need_their_library_only_to_be_written(
+    command: Command,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    file, plan = tmp_path / "w.toml", str(tmp_path / "plan.json")
+    # Neither the library nor the directory is on the machine where somebody looks at a plan.
+    file.write_text('metrics = "/no/such/directory/winnow.prom"\n')
+    fine = ("--exclude", "x-*", "--config", str(file))
+    assert command("clean", "--dry-run", *fine) == 0
+    assert command("plan", "--out", plan, *fine) == 0
+    file.write_text(f'metrics = "{tmp_path}/winnow.prom"\n')
+    capsys.readouterr()
+    for words in (["clean"], ["apply", plan]):
+        carried_out = (
+            command("clean", *fine)
+            if words == ["clean"]
+            else run([*words, "--no-ledger", "--report", "none", "--config", str(file)])
+        )
+        assert carried_out == 2
+        errors = capsys.readouterr().err
+        assert f"Run {sys.executable} -m pip install 'prometheus-client" in errors
+    assert command("plan", "--detailed-exitcode", *fine) == 10, "nothing was cleaned"
 
 
 def test_summary_is_one_line(command: Command, capsys: pytest.CaptureFixture[str]) -> None:

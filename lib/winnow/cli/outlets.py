@@ -17,7 +17,7 @@ from winnow.cli.out import as_json, complain, copying_errors, tell_page
 from winnow.cli.text.json_output import failure_to_json, without_result
 from winnow.clock import now_ms
 from winnow.errors import NoSpaceError, UsageError, WinnowError
-from winnow.metrics.prometheus import check_target, tell_prometheus
+from winnow.metrics.prometheus import check_target, parse_target, tell_prometheus
 from winnow.resources import user_state_dir
 from winnow.runtime.session import WithContext
 from winnow.storage.output_file import OutputFile, append_whole
@@ -33,20 +33,22 @@ if TYPE_CHECKING:
 NO_REPORT = "none"
 
 
-def check_outlets(request: CommandLine) -> None:
-    """Raise UsageError for an invalid target, before the run begins."""
+def check_outlets(request: CommandLine, *, only_plans: bool = False) -> None:
+    """Raise UsageError for an invalid target, before the run begins. `only_plans`: neither metrics
+    nor events will be written, so only their form is checked.
+    """
     for name in ("metrics", "openlineage", "log_file", "report"):
         path, option = getattr(request, name), dashed(name)
         if path is None or (name, path) == ("report", NO_REPORT):
             continue
         if "://" in path:
             split_off(path)
-        else:
+        elif not only_plans or name not in {"metrics", "openlineage"}:
             appended = name in {"openlineage", "log_file"}
             own = OutputFile(path, option, option)
             own.check((*request.log_dirs, *request.output), appended=appended)
     if request.metrics is not None:
-        check_target(request.metrics)
+        (parse_target if only_plans else check_target)(request.metrics)
 
 
 def warn_of_typed_passwords(request: CommandLine) -> None:

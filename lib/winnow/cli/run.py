@@ -80,7 +80,7 @@ def run_verb(verb: str, call: Call, saved: SavedPlan | None = None) -> int:
     call.until_told.enter_context(logged(request))
     call.outlets = outlets = Outlets(request)
     outlets.begin_file((*request.log_dirs, *request.output))
-    check_outlets(request)
+    check_outlets(request, only_plans=verb == "plan")
     warn_of_typed_passwords(request)
     if verb == "clean":
         outlets.began()
