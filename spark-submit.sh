@@ -4,10 +4,11 @@
 # then `import winnow`.
 #
 # Needs Python 3.11 to 3.14 (with venv) and Java 17 or newer. Installs everything else at its first
-# start. Spark's own options (--master, --conf, --driver-memory, ...) may be anywhere before a `--`
-# and are passed to spark-submit. All other arguments are passed to the verb. All arguments after a
-# script are passed to the script. WINNOW_DRY=1 prints the command, one argument per line, and does
-# not run it.
+# start; `./spark-submit.sh set-up` does only that. With WINNOW_SET_UP=no, as while a broker is
+# stopped, all other verbs refuse at once if something is missing. Spark's own options (--master,
+# --conf, --driver-memory, ...) may be anywhere before a `--` and are passed to spark-submit. All
+# other arguments are passed to the verb. All arguments after a script are passed to the script.
+# WINNOW_DRY=1 prints the command, one argument per line, and does not run it.
 #
 # If --master is not this machine, the executors get what they need as an archive, which is made if
 # it is missing. No archive is sent if --archives names one as URL#winnow, or if
@@ -105,7 +106,7 @@ done
 
 case $verb in
     plan | clean | apply | erase | explain | verify | doctor | history | demo | script) ;;
-    inspect | recover | package) without_spark=yes ;;
+    inspect | recover | package | set-up) without_spark=yes ;;
     *) without_spark=yes ;; # no verb or an unknown verb: the command line reports it at once
 esac
 

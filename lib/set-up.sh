@@ -123,12 +123,20 @@ classes_are_archived() {
     [[ -e $class_archive && -r $cache/jvm/made-in && $(<"$cache/jvm/made-in") == "$root" ]]
 }
 
+# needed FILE...: print what is missing without which nothing runs. The arguments are requirements
+# files.
+needed() {
+    local file missing=()
+    for file in "$@"; do is_installed "$file" || missing+=("packages of $file"); done
+    same_text "$jars" "$cache/jars/fetched" || missing+=("Delta Lake's jars")
+    kernels_are_warm || missing+=('compiled kernels')
+    printf '%s' "${missing[0]-}"
+    if ((${#missing[@]} > 1)); then printf ', %s' "${missing[@]:1}"; fi
+}
+
 # is_set_up FILE...: the arguments are requirements files.
 is_set_up() {
-    local file
-    for file in "$@"; do is_installed "$file" || return; done
-    same_text "$jars" "$cache/jars/fetched" && kernels_are_warm &&
-        { classes_are_archived || [[ ! -w $cache/jvm ]]; }
+    [[ -z $(needed "$@") ]] && { classes_are_archived || [[ ! -w $cache/jvm ]]; }
 }
 
 # --- Set-up ---------------------------------------------------------------------------------------
@@ -146,18 +154,53 @@ lock() {
             "$root run ./spark-submit.sh once, or copy the project to your own directory."
     fi
     exec 9>"$cache/set-up.lock"
-    "$python" -I -c 'import fcntl
-try:
-    fcntl.flock(9, fcntl.LOCK_EX | fcntl.LOCK_NB)
-except BlockingIOError:
-    raise SystemExit(1)' && return
-    say "another start is setting up; waiting for it"
-    "$python" -I -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX)'
+    "$python" -I -c "$wait_for_lock" "$cache/set-up.step" "${WINNOW_SET_UP_WAIT:-1800}" >&2 ||
+        exit 1
+}
+
+# Wait until descriptor 9 is locked, with a line from time to time. Arguments: the file of `step`,
+# and the longest wait in seconds. Exit with 1 after it.
+wait_for_lock='
+import fcntl, sys, time
+file, most = sys.argv[1], float(sys.argv[2])
+began = last = time.monotonic()
+def say(words):
+    print(f"winnow: {words}", flush=True)
+def step():
+    try:
+        return open(file).read().strip()
+    except OSError:
+        return "its step is unknown"
+while True:
+    try:
+        fcntl.flock(9, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        break
+    except BlockingIOError:
+        now = time.monotonic()
+    if now - began > most:
+        say(
+            f"another start has been setting up for {most:.0f} s: {step()}. "
+            "End that process if it hangs, then start again."
+        )
+        sys.exit(1)
+    if last == began:
+        say(f"another start is setting up ({step()}); waiting for it, at most {most:.0f} s")
+        last = now
+    elif now - last > min(15, most / 4):
+        say(f"still waiting, {now - began:.0f} s: {step()}")
+        last = now
+    time.sleep(0.1)
+'
+
+# step WORDS...: say what set-up does, and keep it for those who wait for it.
+step() {
+    say "$*"
+    printf '%s\n' "process $$, $*" >"$cache/set-up.step"
 }
 
 make_venv() {
     venv_is_there && return
-    say "1 of 5: creating a virtual environment with $python"
+    step "1 of 5: creating a virtual environment with $python"
     rm -rf "$venv"
     # Kernels are of one version of Python. Those of an archive are of this one.
     [[ -r $cache/offline/made-for ]] || rm -rf "$kernels"
@@ -191,7 +234,7 @@ install() {
         install_offline "$1"
         return
     fi
-    say "2 of 5: installing the packages of $1 (most of the time)"
+    step "2 of 5: installing the packages of $1 (most of the time)"
     rm -f "$venv/installed-$1"
     # The class archive is valid only for Spark's jars with the same file times.
     [[ $1 != requirements.txt ]] || rm -f "$cache"/jvm/*.jsa
@@ -216,7 +259,7 @@ install() {
 
 fetch_jars() { # marked in the same way
     same_text "$jars" "$cache/jars/fetched" && return
-    say "3 of 5: fetching the jars of Delta Lake (13 MB)"
+    step "3 of 5: fetching the jars of Delta Lake (13 MB)"
     rm -f "$cache/jars/fetched" "$cache"/jvm/*.jsa
     "$python_in_venv" "$root/lib/winnow/ledger/fetch_jars.py" "$jars" "$cache/jars" >&2 ||
         fail "could not fetch Delta Lake, which the ledger needs (see above)."
@@ -226,7 +269,7 @@ fetch_jars() { # marked in the same way
 
 warm_kernels() {
     kernels_are_warm && return
-    say "4 of 5: compiling the kernels"
+    step "4 of 5: compiling the kernels"
     local sum
     sum=$(sum_of_sources)
     # Kernels of older sources are not used any more.
@@ -246,7 +289,7 @@ make_package() { # after set_up, and only if it is sent to executors
 
 archive_classes() {
     classes_are_archived && return
-    say "5 of 5: archiving Java's classes, at the same time"
+    step "5 of 5: archiving Java's classes, beside step 4"
     mkdir -p "$cache/jvm"
     rm -f "$cache/jvm/java-${java_version%%.*}".* # of an older release of this version
     [[ -r $cache/jvm/made-in && $(<"$cache/jvm/made-in") == "$root" ]] || rm -f "$cache"/jvm/*.jsa
@@ -323,6 +366,16 @@ set_up() {
         export_environment
         return
     fi
+    if [[ ${WINNOW_SET_UP:-} == no && ${verb:-} != set-up ]]; then
+        local missing
+        missing=$(needed "$@")
+        if [[ -n $missing ]]; then
+            fail "Winnow is not set up in $root, and WINNOW_SET_UP=no: missing are $missing." \
+                "Run $root/spark-submit.sh set-up while the broker runs."
+        fi
+        export_environment # only the archive of classes is missing, so Java starts slower
+        return
+    fi
     find_python
     # Others may use what root sets up, but never change it, whatever root's umask. The checkout's
     # directory decides.
@@ -334,7 +387,7 @@ set_up() {
     if is_installed "$1"; then
         say "setting up what is missing in $root"
     else
-        say "setting up what is missing in $root, up to 1.3 GB; this takes some minutes, once"
+        say "setting up what is missing in $root, up to 1.3 GB and about 5 minutes, once"
     fi
     make_venv
     install "$1"

@@ -6,8 +6,11 @@ around each of these, or let the tasks work on snapshots of the disks. Where bro
 of their own, the argument `queue` sends a task to the worker on that machine; `pool`, of one slot,
 has one broker cleaned at a time.
 
-Put it into Airflow's dags folder, with Winnow's `lib` on PYTHONPATH and a Spark connection
-`spark_default`.
+A run that leaves partitions alone, such as tiered topics, succeeds, and the task's log names them.
+Damage fails the task.
+
+Put it into Airflow's dags folder, with the package `apache-airflow-providers-apache-spark` in
+Airflow's environment, Winnow's `lib` on PYTHONPATH, and a Spark connection `spark_default`.
 """
 
 from __future__ import annotations
@@ -43,6 +46,7 @@ with DAG(
             task_id=f"clean_{broker.replace('-', '_')}",
             log_dirs=log_dirs,
             ledger=LEDGER,
+            fail_on=["damaged", "unreadable", "verification-failed"],
             arguments=[
                 "--timeout",
                 "2h",

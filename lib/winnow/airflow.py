@@ -1,7 +1,8 @@
 """Run Winnow as a task of Apache Airflow. The operator extends that of Airflow's Spark provider.
 
-Nothing else in Winnow imports this module, and it imports nothing of Winnow. Airflow's environment
-needs `apache-airflow-providers-apache-spark`, and this directory on its path.
+Nothing else in Winnow imports this module, and it imports nothing of Winnow that needs more than
+Python. Airflow's environment needs `apache-airflow-providers-apache-spark`, and the directory `lib`
+on its path.
 """
 
 from __future__ import annotations
@@ -12,22 +13,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from airflow.exceptions import AirflowFailException
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+from winnow.task_result import left_lines, succeeds, summary
 
 HOME = str(Path(__file__).resolve().parents[2])
 """Winnow's directory, which contains spark-submit.sh."""
-_SUMS = (
-    "segments_before",
-    "segments_after",
-    "bytes_before",
-    "bytes_after",
-    "records_before",
-    "records_after",
-)
 
 
 class WinnowCleanOperator(SparkSubmitOperator):  # type: ignore[misc]
     """Clean the log directories of one stopped broker.
+
+    The task succeeds if the run ends with exit code 0 or 3. With 3, partitions were left alone, as
+    on a healthy broker every night: the task's log names each with its reason. `fail_on`: codes of
+    such partitions (`code` in docs/reference/result.schema.json) that fail the task, and that no
+    retry changes, such as `["damaged", "unreadable"]`.
 
     `as_of`: the clock of every decision, by default the end of the data interval. So a retry makes
     the same decisions as the first try: it continues where that was killed, or has nothing to do.
@@ -60,6 +61,7 @@ class WinnowCleanOperator(SparkSubmitOperator):  # type: ignore[misc]
         ledger: str | None = None,
         arguments: Sequence[str] = (),
         result_file: str | None = None,
+        fail_on: Sequence[str] = (),
         home: str = HOME,
         **spark: Any,  # noqa: ANN401 - SparkSubmitOperator's
     ) -> None:
@@ -75,24 +77,35 @@ class WinnowCleanOperator(SparkSubmitOperator):  # type: ignore[misc]
         self.ledger = ledger
         self.arguments = arguments
         self.result_file = result_file
+        self.fail_on = fail_on
 
     def execute(self, context: Any) -> dict[str, Any] | None:  # noqa: ANN401 - Airflow's
         """Run Winnow and return the summary. Raises AirflowException, as SparkSubmitOperator does,
-        for a failed run.
+        for a failed run, and AirflowFailException because of `fail_on`.
         """
         with tempfile.TemporaryDirectory(prefix="winnow-") as directory:
             file = Path(self.result_file or f"{directory}/result.json")
             file.unlink(missing_ok=True)
             self.application_args = self.command(str(file))
+            failure = None
             try:
                 super().execute(context)
-            finally:
-                totals = (
-                    summary(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else None
-                )
-                if totals is not None:
-                    context["ti"].xcom_push(key="result", value=totals)
-            return totals
+            except Exception as error:  # noqa: BLE001 - spark-submit's exit code may be 3
+                failure = error
+            if not file.exists():
+                if failure is not None:
+                    raise failure
+                return None
+            result = json.loads(file.read_text(encoding="utf-8"))
+        totals = summary(result)
+        context["ti"].xcom_push(key="result", value=totals)
+        for line in left_lines(result):
+            self.log.warning("%s", line)
+        if not succeeds(result):
+            raise failure or AirflowFailException(f"Winnow ended with {result['exit_code']}")
+        if not succeeds(result, fail_on=self.fail_on):
+            raise AirflowFailException(f"partitions were left alone: {totals['left_alone']}")
+        return totals
 
     def command(self, result_file: str) -> list[str]:
         """Return the arguments of the application. Templates are already rendered."""
@@ -100,22 +113,3 @@ class WinnowCleanOperator(SparkSubmitOperator):  # type: ignore[misc]
         topics = [word for topic in self.topics for word in ("--topics", topic)]
         more = ["--now", self.as_of, "--quiet", "--report", "none", "--result", result_file]
         return ["clean", *self.log_dirs, *topics, *more, *ledger, *self.arguments]
-
-
-def summary(result: dict[str, Any]) -> dict[str, Any]:
-    """Return the part of a run's JSON object that is small enough for XCom. A sum with an unknown
-    part is null.
-    """
-    partitions = result["partitions"]
-    parts = {key: [partition[key] for partition in partitions] for key in _SUMS}
-    sums = {key: None if None in values else sum(values) for key, values in parts.items()}
-    return {
-        "run_id": result["run_id"],
-        "status": result["status"],
-        "now": result["now"],
-        "partitions": len(partitions),
-        "cleaned": sum(partition["actions"] != ["none"] for partition in partitions),
-        "failed": sum(partition["error"] is not None for partition in partitions),
-        **sums,
-        "ledger": result["ledger"],
-    }

@@ -98,6 +98,13 @@ def test_broker_starts_again_after_a_failed_cleaning(night: Night) -> None:
     assert (told["status"], told["exit_code"]) == ("failed", 2)
 
 
+def test_broker_is_not_stopped_if_set_up_fails(night: Night) -> None:
+    (night.place / "spark-submit.sh").unlink()
+    (night.place / "spark-submit.sh").symlink_to("/bin/false")
+    assert night.run() == 1
+    assert night.asked == []
+
+
 def test_second_script_at_the_same_time_exits_with_5(night: Night) -> None:
     with (night.place / "winnow-nightly.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -109,7 +116,8 @@ def test_broker_starts_only_after_a_stopped_cleaning_has_ended(night: Night) -> 
     cleaning = night.place / "spark-submit.sh"
     cleaning.unlink()
     cleaning.write_text(
-        f"#!/bin/sh\ntrap 'sleep 0.3; echo cleaned >>{night.place}/asked; exit 3' TERM\n"
+        "#!/bin/sh\n[ $1 = set-up ] && exit\n"
+        f"trap 'sleep 0.3; echo cleaned >>{night.place}/asked; exit 3' TERM\n"
         f"echo cleaning >>{night.place}/asked\nwhile :; do sleep 0.05; done\n"
     )
     cleaning.chmod(0o755)
@@ -156,7 +164,7 @@ def java_home() -> str:
 def units() -> dict[str, tuple[configparser.ConfigParser, str]]:
     found = {}
     for block in blocks(PAGE, "ini"):
-        unit = configparser.ConfigParser(interpolation=None)
+        unit = configparser.ConfigParser(interpolation=None, strict=False)
         unit.optionxform = str  # type: ignore[assignment, method-assign]
         unit.read_string(block.text)
         found[TIMER if "Timer" in unit else SERVICE] = (unit, block.text)
@@ -168,10 +176,11 @@ def test_command_of_the_service_cleans_with_the_environment_of_systemd(night: Ni
     service = units()[SERVICE][0]["Service"]
     words = shlex.split(here(service["ExecStart"], night.place))
     assert words[0] == "/opt/winnow/spark-submit.sh"
-    state, value = here(service["Environment"], night.place).split("=", 1)
+    own = dict(one.split("=") for one in here(service["Environment"], night.place).split())
+    assert own["WINNOW_SET_UP"] == "no"
     done = subprocess.run(
         [f"{night.environment['WINNOW_HOME']}/spark-submit.sh", *words[1:]],
-        env={"PATH": f"{java_home()}/bin:/usr/bin:/bin", "LANG": "C.UTF-8", state: value},
+        env={"PATH": f"{java_home()}/bin:/usr/bin:/bin", "LANG": "C.UTF-8"} | own,
         cwd="/",
         capture_output=True,
         text=True,
@@ -190,6 +199,9 @@ def test_script_and_service_run_the_same_command() -> None:
 def test_systemd_units_are_valid(tmp_path: Path) -> None:
     service = units()[SERVICE][0]["Service"]
     assert service["SuccessExitStatus"] == "3"
+    lines = units()[SERVICE][1].splitlines()
+    set_up, stop = (line for line in lines if line.startswith("ExecStartPre="))
+    assert (set_up.split()[-1], stop.split()[-2:]) == ("set-up", ["stop", "kafka.service"])
     told = PAGE.read_text(encoding="utf-8")
     assert all(f"/etc/systemd/system/{name}" in told for name in units())
     if shutil.which("systemd-analyze") is None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -226,6 +228,45 @@ def test_set_up_imports_nothing_from_working_directory(machine: Path) -> None:
     for call in set_up_calls(machine, PYTHONPATH=":/mine::"):
         assert call.startswith("safe=1 path=/mine ")
         assert "-I " in call or "/tree/" in call
+
+
+def test_set_up_that_is_forbidden_says_at_once_what_is_missing(machine: Path) -> None:
+    """As in a maintenance window, where the broker is stopped."""
+    java(machine, "17.0.1")
+    python(machine, "3 13 venv")
+    sentence = refused(machine, WINNOW_SET_UP="no")
+    tree = machine / "tree"
+    assert f"Winnow is not set up in {tree}, and WINNOW_SET_UP=no: missing are packages" in sentence
+    assert f"Run {tree}/spark-submit.sh set-up while the broker runs" in sentence
+    assert set_up_calls(machine, WINNOW_SET_UP="yes")
+
+
+def test_set_up_is_never_forbidden_to_the_command_that_only_sets_up(machine: Path) -> None:
+    java(machine, "17.0.1")
+    command(machine, "python3", SET_UP)
+    (machine / "bin" / "sed").symlink_to(shutil.which("sed") or "/bin/false")
+    ended = start(machine, "set-up", WINNOW_SET_UP="no")
+    said = f"setting up what is missing in {machine}/tree, up to 1.3 GB and about 5 minutes, once"
+    assert said in ended.stderr
+    assert "pip could not install requirements.txt" in ended.stderr
+
+
+def test_wait_for_another_set_up_shows_its_step_and_ends(machine: Path) -> None:
+    java(machine, "17.0.1")
+    (machine / "bin" / "python3").symlink_to(sys.executable)
+    cache = machine / "tree" / ".cache"
+    cache.mkdir()
+    (cache / "set-up.step").write_text("process 12, 2 of 5: installing\n")
+    with (cache / "set-up.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        ended = start(machine, "set-up", WINNOW_SET_UP_WAIT="1")
+    assert ended.returncode == 1
+    first, *waits, last = ended.stderr.splitlines()
+    assert "another start is setting up (process 12, 2 of 5: installing)" in first
+    assert "waiting for it, at most 1 s" in first
+    assert waits
+    assert all("still waiting" in line and "2 of 5" in line for line in waits)
+    assert "another start has been setting up for 1 s: process 12, 2 of 5: installing" in last
 
 
 def test_python_without_venv_is_skipped_for_one_with_it(machine: Path) -> None:

@@ -4,6 +4,7 @@ workers of its own Python, and writes and reads a ledger in anybody's Spark sess
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 from winnow.compiled import place
 
 ROOT = Path(__file__).parents[2]
+LISTED = (ROOT / "conf" / "jars.txt").read_text(encoding="utf-8")
 COMPILED_FIRST = "winnow.wire.walk."
 BUILT_FROM = (
     "lib",
@@ -109,6 +111,26 @@ def test_name_is_ours_and_the_command_is_winnow(home: Path) -> None:
     assert "Usage: winnow " in run([str(home / "venv/bin/winnow"), "--help"], home)
 
 
+def test_set_up_leaves_nothing_to_set_up(home: Path) -> None:
+    jars = home / ".cache" / "winnow" / "jars"
+    shutil.copytree(ROOT / ".cache" / "jars", jars)
+    gone = min(jars.glob("*.jar"))
+    gone.rename(home / gone.name)
+    [path] = [line.split()[1] for line in LISTED.splitlines() if line.endswith(f"/{gone.name}")]
+    (home / "maven" / path).parent.mkdir(parents=True)
+    (home / gone.name).rename(home / "maven" / path)
+    mirror = {"WINNOW_MAVEN": (home / "maven").as_uri()}
+    said, complained = run_loud([str(home / "venv/bin/winnow"), "set-up"], home, **mirror)
+    assert said.startswith("Everything is set up (")
+    assert "compiling the kernels" in complained
+    assert gone.exists()
+    kernels = home.glob("venv/lib/python3*/site-packages/winnow/__pycache__/*.nbc")
+    assert [kernel.name for kernel in kernels if COMPILED_FIRST in kernel.name]
+    said, complained = run_loud([str(home / "venv/bin/winnow"), "set-up", "--json"], home)
+    assert json.loads(said)["status"] == "done"
+    assert "compiling" not in complained
+
+
 def test_demo_runs_without_language_and_with_a_foreign_spark_env(home: Path) -> None:
     place = home / "Größe"
     place.mkdir()
@@ -116,8 +138,6 @@ def test_demo_runs_without_language_and_with_a_foreign_spark_env(home: Path) -> 
     given = {"LC_ALL": "C", "TMPDIR": str(place), "SPARK_CONF_DIR": str(home)}
     told = run([str(home / "venv/bin/winnow"), "demo"], home, **given)
     assert "The cleaned directory" in told
-    kernels = home.glob("venv/lib/python3*/site-packages/winnow/__pycache__/*.nbc")
-    assert [kernel.name for kernel in kernels if COMPILED_FIRST in kernel.name]
 
 
 def test_command_without_java_says_what_to_install(home: Path) -> None:

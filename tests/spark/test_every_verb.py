@@ -53,6 +53,7 @@ def commands(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
         "package": ["package", "--output", str(place / "winnow.tar.gz")],
         "plan": ["plan", log_dir, *TOPICS],
         "recover": ["recover", log_dir],
+        "set-up": ["set-up"],
         "verify": ["verify", log_dir],
     }
     assert sorted(commands) == sorted(VERBS), "each verb needs a command here"
@@ -68,7 +69,7 @@ def test_json_output_is_one_object(
     assert "\x1b" not in out + err
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in {"demo", "package"}])
+@pytest.mark.parametrize("verb", sorted({*VERBS} - {"demo", "package", "set-up"}))
 def test_no_color_variable_disables_colour(
     verb: str, spark: SparkSession, commands: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,7 @@ from winnow.cli.out import tell_page
 from winnow.cli.package import PackageOptions, run_package
 from winnow.cli.recover import RecoverOptions, run_recover
 from winnow.cli.run import ApplyOptions, RunOptions, run_apply, run_or_plan
+from winnow.cli.set_up import run_set_up
 from winnow.cli.text.lessons import ALL, LESSONS, epilog
 from winnow.cli.verify import VerifyOptions, run_verify
 from winnow.version import VERSION
@@ -116,3 +117,4 @@ _add(
 )
 _add("inspect", run_inspect, InspectOptions, ..., "quiet", "json")
 _add("package", run_package, PackageOptions, ..., "quiet", "json")
+_add("set-up", run_set_up, None, "quiet", "json")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import fcntl
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from py4j.java_gateway import JavaClass
 
 from winnow.errors import WinnowError
 from winnow.ledger.fetch_jars import FetchError, fetch_listed
@@ -17,6 +16,19 @@ if TYPE_CHECKING:
 _LOADER = "org.apache.spark.util.MutableURLClassLoader"
 
 
+def fetched_jars() -> list[Path]:
+    """Return Delta's jars on this machine. Fetch those that are missing, or raise WinnowError."""
+    place = cache_dir() / "jars"
+    place.mkdir(parents=True, exist_ok=True)
+    with (place / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fetch_listed(resource("conf/jars.txt"), place)
+        except FetchError as error:
+            raise WinnowError("Delta's classes are missing", hint=str(error)) from error
+    return sorted(place.glob("*.jar"))
+
+
 def provide_delta(sc: SparkContext) -> None:
     """Add Delta's jars to the driver, and to executors, unless the class path has them: a session
     may have been started without `spark-submit.sh`. Jars that are missing on this machine are
@@ -24,6 +36,8 @@ def provide_delta(sc: SparkContext) -> None:
 
     Raises WinnowError if that is impossible.
     """
+    from py4j.java_gateway import JavaClass  # noqa: PLC0415 - `set-up` starts no Java
+
     jvm: Any = sc._jvm  # noqa: SLF001 - pyspark has no other way to the JVM
     if isinstance(jvm.io.delta.kernel.Table, JavaClass):
         return
@@ -33,15 +47,7 @@ def provide_delta(sc: SparkContext) -> None:
             "Delta's classes are missing",
             hint="Put delta-spark's jars on the driver's class path.",
         )
-    place = cache_dir() / "jars"
-    place.mkdir(parents=True, exist_ok=True)
-    with (place / "lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        try:
-            fetch_listed(resource("conf/jars.txt"), place)
-        except FetchError as error:
-            raise WinnowError("Delta's classes are missing", hint=str(error)) from error
-    for jar in sorted(place.glob("*.jar")):
+    for jar in fetched_jars():
         loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())
         if not sc._jsc.sc().isLocal():  # noqa: SLF001 - as above
             sc._jsc.addJar(str(jar))  # noqa: SLF001 - as above

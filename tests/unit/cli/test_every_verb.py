@@ -15,6 +15,7 @@ WRONG = {verb: ["/no/such/place"] for verb in VERBS} | {
     "explain": ["/no/such/place", "--partition", "t-0"],
     "history": ["--since", "yesterday"],
     "package": ["--output", "/no/such/place/winnow.tar.gz"],
+    "set-up": ["--nonsense"],
 }
 
 

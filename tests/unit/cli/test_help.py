@@ -27,7 +27,7 @@ def _eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_verb_has_a_lesson_and_is_known_to_the_script() -> None:
     assert sorted(LESSONS) == sorted(VERBS)
-    known = " ".join(re.findall(r"^    ([\w| ]+)\)", SPARK_SUBMIT, re.MULTILINE))
+    known = " ".join(re.findall(r"^    ([\w| -]+)\)", SPARK_SUBMIT, re.MULTILINE))
     unknown = set(VERBS) - set(known.replace("|", " ").split())
     assert not unknown, "name each verb in spark-submit.sh"
 
@@ -65,7 +65,7 @@ def test_help_example_parses(
 ) -> None:
     """Run each example up to where it needs Spark. Only its missing directories may fail."""
     verb, *words = shlex.split(example)
-    if verb in {"demo", "history", "package"}:  # these name no directory
+    if verb in {"demo", "history", "package", "set-up"}:  # these name no directory
         words.append("--help")
     (tmp_path / "FILE").write_text("node.id=1\nlog.retention.hours=168\n", encoding="utf-8")
     own = [

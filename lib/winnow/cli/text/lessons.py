@@ -194,6 +194,14 @@ LESSONS: Mapping[str, Lesson] = {
         ("package --output FILE",),
         {0: "written", **_FAILED, 2: "the command is invalid"},
     ),
+    "set-up": Lesson(
+        "Set up what is missing on this machine, and nothing else.",
+        "A first start does the same, in about 5 minutes. So run this before a broker is stopped, "
+        "and the others with WINNOW_SET_UP=no: they then refuse at once if something is missing. "
+        "Reads no log directory and needs no Spark.",
+        ("set-up",),
+        {0: "everything is set up", 1: _FAILED[1], 2: "the command is invalid"},
+    ),
 }
 
 
