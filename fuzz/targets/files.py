@@ -22,13 +22,9 @@ from winnow.logdir.checkpoints import (
     update_offset_checkpoint,
     write_leader_epochs,
 )
+from winnow.logdir.indexes.builder import IndexBuilder
 from winnow.logdir.indexes.checks import check_offset_index, columns_of
-from winnow.logdir.indexes.index import (
-    IndexBuilder,
-    decode_offset_index,
-    decode_time_index,
-    without_preallocated,
-)
+from winnow.logdir.indexes.index import decode_offset_index, decode_time_index, without_preallocated
 from winnow.logdir.indexes.txnindex import decode_txn_index, encode_txn_index
 from winnow.logdir.meta import read_meta, read_topic_id
 from winnow.logdir.names import LEADER_EPOCHS, META_PROPERTIES, PARTITION_METADATA

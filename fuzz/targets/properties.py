@@ -20,10 +20,9 @@ from tests.twins.records import (
     first_fault_plain,
     scan_records_plain,
 )
-from tests.twins.walk import walk_batches_plain
 from tests.unit.wire.logs import NOW
 from winnow.errors import CorruptLogError
-from winnow.wire.batch import BATCH, CONTROL, MAX_MAGIC
+from winnow.wire.batch import BATCH, CONTROL, MAX_MAGIC, WalkStatus
 from winnow.wire.buffers import Bytes, RecordBlocks, Rows
 from winnow.wire.choice import Era
 from winnow.wire.control_records import decode_control
@@ -32,10 +31,11 @@ from winnow.wire.inflate import closed, inflate
 from winnow.wire.internal_topics import CONSUMER_OFFSETS
 from winnow.wire.names import count_names
 from winnow.wire.plain import read_records
+from winnow.wire.plain import walk_batches as walk_batches_plain
 from winnow.wire.record_checks import check_records
 from winnow.wire.record_faults import Fault
 from winnow.wire.records import RecordColumns, scan_in_cache, scan_records
-from winnow.wire.walk import WalkStatus, describe, first_bad_crc, walk_batches
+from winnow.wire.walk import describe, first_bad_crc, walk_batches
 
 SECRET = (0x0706050403020100, 0x0F0E0D0C0B0A0908)
 _ROWS = 64

@@ -14,7 +14,7 @@ from fuzz.targets.batches import sealed
 from tests.fixtures.data import unpacked
 from winnow.errors import CorruptLogError
 from winnow.logdir.commit.recovery import recover
-from winnow.logdir.indexes.index import IndexBuilder
+from winnow.logdir.indexes.builder import IndexBuilder
 from winnow.logdir.listing import list_segments
 from winnow.logdir.lookup import Segments
 from winnow.logdir.names import SWAP

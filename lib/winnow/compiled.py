@@ -41,19 +41,19 @@ _ALL_OF_API = _PACKAGE / "__init__.py"
 _WITH_KERNELS = (
     "scan/cut_kernel.py",
     "scan/last_offsets.py",
-    "cleaning/summaries/truncated.py",
-    "logdir/fast_listing.py",
+    "cleaning/summaries/kernels.py",
+    "logdir/indexes/kernels.py",
     "storage/small_files.py",
     "wire/columns.py",
-    "wire/control_records.py",
     "wire/digests.py",
+    "wire/kernels/control.py",
     "wire/kernels/filter.py",
     "wire/kernels/legacy.py",
+    "wire/kernels/names.py",
+    "wire/kernels/records.py",
+    "wire/kernels/walk.py",
     "wire/key_search.py",
-    "wire/names.py",
     "wire/record_checks.py",
-    "wire/records.py",
-    "wire/walk.py",
 )
 """All files with kernels, here or in what they import."""
 

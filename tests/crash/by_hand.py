@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.twins.encoding import encode_batch
-from winnow.logdir.indexes.index import IndexBuilder
+from winnow.logdir.indexes.builder import IndexBuilder
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
 from winnow.logdir.snapshots import encode_snapshot
 from winnow.wire.batch import BATCH, MAX_OFFSET_SPAN

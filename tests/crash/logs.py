@@ -14,7 +14,7 @@ from winnow.logdir.checkpoints import read_offset_checkpoint
 from winnow.logdir.commit.leftovers import leftover_names
 from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.fast_listing import list_sound
-from winnow.logdir.indexes.index import IndexBuilder
+from winnow.logdir.indexes.builder import IndexBuilder
 from winnow.logdir.listing import SegmentListing, list_segments, resolve
 from winnow.logdir.names import INDEX, LOG, STAGING_PREFIX, TIMEINDEX, segment_file
 from winnow.logdir.snapshots import encode_snapshot

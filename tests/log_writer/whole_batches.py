@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from winnow.logdir.batches import SMALLEST_ENTRY
-from winnow.wire.batch import BATCH
+from winnow.wire.batch import BATCH, WalkStatus
 from winnow.wire.buffers import Rows
-from winnow.wire.walk import WalkStatus, describe, walk_batches
+from winnow.wire.walk import describe, walk_batches
 
 
 def whole_batches(data: bytes, *, least_offset: int, file_name: str) -> Rows:

@@ -18,7 +18,7 @@ import numpy as np
 import zstandard
 
 from tests.twins.crc import crc32c_plain
-from winnow.logdir.indexes.index import IndexBuilder
+from winnow.logdir.indexes.builder import IndexBuilder
 from winnow.wire.batch import (
     ATTRIBUTES_AT,
     BATCH,

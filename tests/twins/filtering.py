@@ -10,7 +10,6 @@ import numpy as np
 
 from tests.twins.encoding import encode_batch
 from tests.twins.legacy import legacy_records
-from tests.twins.walk import read_header
 from winnow.java_long import delete_horizon
 from winnow.wire.batch import (
     BATCH,
@@ -25,7 +24,7 @@ from winnow.wire.batch import (
 from winnow.wire.buffers import Rows, as_bytes
 from winnow.wire.choice import Era, Retention
 from winnow.wire.filtering import LATEST, Filtered
-from winnow.wire.plain import Record, read_records
+from winnow.wire.plain import Record, read_records, walk_batches
 from winnow.wire.records import record_total
 
 if TYPE_CHECKING:
@@ -148,6 +147,6 @@ def _headers(data: NDArray[np.uint8], out: list[bytes]) -> Rows:
     rows = np.zeros(len(out), BATCH)
     at = 0
     for i, batch in enumerate(out):
-        rows[i] = read_header(data, at)
+        walk_batches(data, at, 0, rows[i : i + 1])
         at += len(batch)
     return rows

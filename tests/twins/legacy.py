@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING
 
 from tests.twins.codecs import decompress
 from winnow.errors import CorruptLogError
-from winnow.wire.batch import CODEC_MASK, LOG_APPEND_TIME, MAX_OFFSET_SPAN, NO_TIMESTAMP, Codec
+from winnow.wire.batch import (
+    CODEC_MASK,
+    LOG_APPEND_TIME,
+    MAX_OFFSET,
+    MAX_OFFSET_SPAN,
+    NO_TIMESTAMP,
+    Codec,
+)
 from winnow.wire.buffers import Bytes, as_bytes
 from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES
 from winnow.wire.plain import Record
-from winnow.wire.walk import MAX_OFFSET
 
 if TYPE_CHECKING:
     import numpy as np

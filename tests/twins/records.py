@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tests.twins.crc import crc32c_plain
+from tests.twins.no_numba import without_numba
 from tests.twins.siphash import siphash_plain
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import ATTRIBUTES_AT, CONTROL, LOG_APPEND_TIME, MAX_MAGIC, NO_TIMESTAMP
-from winnow.wire.control import control_type, coordinator_epoch
-from winnow.wire.control_records import _KEY_SIZE, EMPTY, ControlColumns, _columns, _corrupt
+from winnow.wire.control_records import ControlColumns, decode_control
 from winnow.wire.internal_topics import key_types
 from winnow.wire.key_search import NOT_FOUND, KeySet
 from winnow.wire.plain import Record, read_records, read_varint
 from winnow.wire.record_checks import RecordTally
-from winnow.wire.record_faults import Fault
 from winnow.wire.records import RecordColumns, _allocated, crc_error, record_total
 
 if TYPE_CHECKING:
@@ -62,18 +61,9 @@ def scan_records_plain(
 
 
 def decode_control_plain(blocks: RecordBlocks) -> ControlColumns:
-    """The plain twin of `decode_control`. It also refuses faults behind the first record."""
-    columns = _columns(len(blocks.rows))
-    for i, row in enumerate(blocks.rows):
-        columns.type[i], columns.timestamp[i] = EMPTY, row["max_timestamp"]
-        for record in read_records(blocks.area(i), row)[:1]:
-            if record.key is None or len(record.key) < _KEY_SIZE or record.key[0] & 0x80:
-                raise _corrupt(Fault.KEY, row)
-            epoch = coordinator_epoch(record.value)
-            columns.type[i] = control_type(record.key)
-            columns.coordinator_epoch[i] = -1 if epoch is None else epoch
-            columns.timestamp[i] = record.timestamp
-    return columns
+    """Call `decode_control` without its kernel."""
+    with without_numba():
+        return decode_control(blocks)
 
 
 def digests_plain(

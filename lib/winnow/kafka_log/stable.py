@@ -21,9 +21,9 @@ from winnow.logdir.snapshots import read_snapshot
 from winnow.policy.transaction_runs import EVENT
 from winnow.policy.transactions import ABORTED, DATA, sequence
 from winnow.survey.gather import decode_aborted, events_of
+from winnow.wire.batch import MAX_OFFSET
 from winnow.wire.buffers import Array
 from winnow.wire.control import ControlType
-from winnow.wire.walk import MAX_OFFSET
 
 
 def read_stable(segments: Segments) -> tuple[int | None, Array]:

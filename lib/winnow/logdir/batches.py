@@ -25,11 +25,12 @@ from winnow.wire.batch import (
     NO_TIMESTAMP,
     RECORD_OVERHEAD_V0,
     RECORD_OVERHEAD_V1,
+    WalkStatus,
     out_of_reach,
 )
 from winnow.wire.buffers import Bytes, Rows, as_bytes, copied
 from winnow.wire.plain import Record, read_records
-from winnow.wire.walk import WalkStatus, describe, find_batch, first_bad_crc, walk_batches
+from winnow.wire.walk import describe, find_batch, first_bad_crc, walk_batches
 
 PIECE_BYTES = 4 << 20
 MAX_BATCH_BYTES = 64 << 20

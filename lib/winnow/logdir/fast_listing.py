@@ -12,12 +12,10 @@ from contextlib import suppress
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.checkpoints import read_leader_epochs
 from winnow.logdir.files import log_bases
-from winnow.logdir.indexes.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from winnow.logdir.listing import SegmentListing, first_max_timestamp
 from winnow.logdir.names import (
     INDEX,
@@ -35,12 +33,9 @@ from winnow.storage.guarded import held, open_dir
 from winnow.storage.live.read_view import view_of
 from winnow.storage.local import stamp_of
 from winnow.storage.places import Places
-from winnow.storage.small_files import read_small_files
 from winnow.storage.urls import is_remote
 from winnow.wire.batch import HEADER_V2_SIZE, out_of_reach
-from winnow.wire.buffers import Bytes, as_bytes
-from winnow.wire.kernels.memory import load_be64, load_int32
-from winnow.wire.kernels.record import kernel
+from winnow.wire.buffers import as_bytes
 
 _ROOM = 4 * 2**20
 """Buffer for all indexes of a partition. If they need more, speed no longer depends on it."""
@@ -100,6 +95,9 @@ def _segments(
     status: Mapping[str, os.stat_result],
 ) -> tuple[Segment, ...] | None:
     """Return None unless all indexes are sound. `indexes`: the names of both, by ascending base."""
+    from winnow.logdir.indexes.kernels import indexes_are_sound  # noqa: PLC0415 - with numba
+    from winnow.storage.small_files import read_small_files  # noqa: PLC0415 - with numba
+
     logs = [segment_file(base, LOG) for base in bases]
     entries, heads = np.empty(_ROOM, np.uint8), np.empty(HEADER_V2_SIZE * len(logs) + 1, np.uint8)
     entries_at = read_small_files(descriptor, indexes, _ROOM, entries)
@@ -136,54 +134,3 @@ def _segments(
             bases, logs, sizes, timestamps.tolist(), first_bytes, strict=True
         )
     )
-
-
-@kernel
-def indexes_are_sound(
-    data: Bytes,
-    bounds: NDArray[np.int64],
-    base_offsets: NDArray[np.int64],
-    end_offsets: NDArray[np.int64],
-    log_bytes: NDArray[np.int64],
-    last_timestamps: NDArray[np.int64],
-) -> bool:
-    """Whether all indexes are sound.
-
-    `data`: offset index and time index of each segment; file f lies from `bounds[f]` to
-    `bounds[f + 1]`. `last_timestamps`: int64[segments], receives the last timestamp of each time
-    index, -1 if it is empty.
-    """
-    for segment in range(base_offsets.size):
-        base, end = base_offsets[segment], end_offsets[segment]
-        index, times, after = bounds[2 * segment], bounds[2 * segment + 1], bounds[2 * segment + 2]
-        if (times - index) % OFFSET_ENTRY_SIZE != 0 or (after - times) % TIME_ENTRY_SIZE != 0:
-            return False
-        least_offset, least_position = base, np.int64(1)
-        for at in range(index, times, OFFSET_ENTRY_SIZE):
-            offset = base + load_int32(data, at)
-            position = load_int32(data, at + 4)
-            if (
-                offset < least_offset
-                or offset >= end
-                or position < least_position
-                or position >= log_bytes[segment]
-            ):
-                return False
-            least_offset, least_position = offset + 1, position + 1
-        least_offset, timestamp = base, np.int64(-1)
-        for at in range(times, after, TIME_ENTRY_SIZE):
-            before, timestamp = timestamp, np.int64(load_be64(data, at))
-            offset = base + load_int32(data, at + 8)
-            if timestamp <= before or offset < least_offset or offset >= end:
-                return False
-            least_offset = offset
-        if timestamp == 0 and least_offset == base:  # perhaps zeros that were never cut
-            return False
-        last_timestamps[segment] = timestamp
-    return True
-
-
-def warm_up() -> None:
-    """Compile the kernel, or load it from numba's cache."""
-    none: NDArray[np.int64] = np.empty(0, np.int64)
-    indexes_are_sound(as_bytes(bytes(1)), np.zeros(1, np.int64), none, none, none, none)

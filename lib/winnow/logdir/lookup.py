@@ -28,10 +28,9 @@ from winnow.logdir.indexes.index import (
 )
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
 from winnow.storage.contract import Entry, Storage
-from winnow.wire.batch import CONTROL, out_of_reach
+from winnow.wire.batch import CONTROL, MAX_OFFSET, out_of_reach
 from winnow.wire.buffers import Array
 from winnow.wire.plain import Record
-from winnow.wire.walk import MAX_OFFSET
 
 _ANY = -(2**63)
 """No timestamp is below it."""

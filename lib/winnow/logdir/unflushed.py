@@ -18,7 +18,7 @@ import numpy as np
 from winnow.advice import COPY
 from winnow.errors import CorruptLogError, errors_inside
 from winnow.logdir.batches import End, end_of
-from winnow.logdir.indexes.index import IndexBuilder
+from winnow.logdir.indexes.builder import IndexBuilder
 from winnow.logdir.indexes.txnindex import lies_below
 from winnow.logdir.names import LOG, TXNINDEX, segment_file
 from winnow.pickling import pickled_by_fields
@@ -38,12 +38,13 @@ from winnow.wire.batch import (
     NO_TIMESTAMP,
     RECORD_OVERHEAD_V0,
     TRANSACTIONAL,
+    WalkStatus,
     has_producer,
 )
 from winnow.wire.buffers import Bytes, Rows
 from winnow.wire.control import ControlType
 from winnow.wire.crc import crc32_part, crc32c
-from winnow.wire.walk import WalkStatus, describe, first_bad_crc, walk_batches
+from winnow.wire.walk import describe, first_bad_crc, walk_batches
 
 READ_AT_ONCE = 8 << 20
 """Bytes whose headers are walked before their checksums: few enough for the caches."""

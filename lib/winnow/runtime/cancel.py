@@ -5,18 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TypeVar
-
-from py4j.protocol import Py4JError
-from pyspark import SparkContext
-from pyspark.errors import PySparkException
+from typing import TYPE_CHECKING, TypeVar
 
 from winnow.errors import StoppedError
-from winnow.runtime.failed_job import failed_job
+from winnow.runtime.failed_job import failed_job, job_errors
 from winnow.runtime.failure import Failure, failure
 from winnow.runtime.session import tagged
 from winnow.runtime.side_by_side import repeating
 from winnow.runtime.stop import Stop
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 _R = TypeVar("_R")
 
@@ -37,11 +36,16 @@ def cancelling_jobs(sc: SparkContext, stop: Stop) -> Iterator[None]:
         def cancel() -> None:
             # Repeatedly: Spark may not know yet of a job that was just submitted.
             if stop.reason is not None:
-                with suppress(Py4JError, OSError):  # the JVM is shutting down, and its jobs with it
+                # The JVM may be shutting down, and its jobs with it.
+                with suppress(*_failures()):
                     sc.cancelJobsWithTag(tag)
 
         with repeating(cancel, every_s=_EVERY_S), _stoppable(stop):
             yield
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    return (*job_errors(), OSError, EOFError)
 
 
 @contextmanager
@@ -49,7 +53,7 @@ def _stoppable(stop: Stop) -> Iterator[None]:
     """Raise StoppedError if the block failed because its Spark job was cancelled."""
     try:
         yield
-    except (Py4JError, PySparkException, OSError, EOFError):
+    except _failures():
         stop.check()  # a cancelled job failed for no other reason
         raise
 
@@ -64,6 +68,6 @@ def attempted(run: Callable[[], _R], stop: Stop) -> _R | Failure:
             return run()
     except StoppedError as error:
         return failure(error)
-    except (Py4JError, PySparkException) as error:
+    except job_errors() as error:
         _log.exception("the Spark job failed")
         return failed_job(error)

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 from collections.abc import Callable, Sequence
 from typing import TypeVar
-
-from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.errors import PySparkException
 
 from winnow.errors import NoSpaceError, WinnowError
 from winnow.runtime.failure import MORE_MEMORY, Failure
@@ -47,8 +45,20 @@ _DEATHS = (
 """Spark's messages for a lost worker or executor, and the errors raised when memory runs out."""
 
 
+def job_errors() -> tuple[type[Exception], ...]:
+    """Return the errors that a Spark job can fail with: none where Spark was never imported."""
+    if "pyspark" not in sys.modules:
+        return ()
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - with Spark
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
+    return Py4JError, PySparkException
+
+
 def cause_of(error: Exception) -> str:
-    """Return the cause of a Py4JError or a PySparkException."""
+    """Return the cause of one of `job_errors`."""
+    from py4j.protocol import Py4JError, Py4JJavaError  # noqa: PLC0415 - with Spark
+
     text = str(error)
     if isinstance(error, Py4JJavaError):
         try:
@@ -69,7 +79,9 @@ def cause_of(error: Exception) -> str:
 
 
 def killed_worker(error: Exception) -> bool:
-    """Return whether a Py4JError or a PySparkException says that a worker died of its own work."""
+    """Return whether one of `job_errors` says that a worker died of its own work."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - with Spark
+
     try:
         text = str(error)  # of a Java exception, with its stack trace
     except (Py4JError, OSError):  # the JVM is gone, so nothing can run again
@@ -102,7 +114,7 @@ def each_survived(
         nonlocal deaths
         try:
             return [*run(some)]
-        except (Py4JError, PySparkException) as error:
+        except job_errors() as error:
             if not killed_worker(error) or not goes_on():
                 raise
             deaths += 1

@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
-
-from pyspark import SparkContext
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.runtime.failure import Failure, failure
@@ -18,6 +16,9 @@ from winnow.runtime.session import cores_of
 from winnow.runtime.throttle import in_task
 from winnow.runtime.ticks import TickSheet, tick
 from winnow.storage.live.read_view import views
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 _WORTH = 4
 """A core gets a second task once each task has this fraction of `per_task`."""

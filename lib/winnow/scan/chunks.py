@@ -10,12 +10,9 @@ import numpy as np
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import SMALLEST_ENTRY, HeaderWalk, end_of
-from winnow.scan.cut import DENSEST
-from winnow.scan.cut_kernel import sum_up
+from winnow.scan.cut import sum_up
 from winnow.storage.segment_io import Bytes
-from winnow.wire.batch import BATCH, CODEC_MASK
-from winnow.wire.buffers import as_rows
-from winnow.wire.kernels.headers import LEGACY
+from winnow.wire.batch import BATCH, CODEC_MASK, LEGACY
 
 _CHUNK_BYTES = 8 * 2**20
 """Bytes on disk of batches that are decompressed together."""
@@ -41,7 +38,7 @@ def chunks_of(
     `records` is the survey's count: a different sum means that the file has changed since.
     """
     uncut = np.empty((0, 3), np.int64)
-    *_, found, _ = sum_up(as_rows(batches), DENSEST, _ALL, _ALL, 0, 0, True, uncut)
+    *_, found, _ = sum_up(batches, _ALL, _ALL, (0, 0, True), uncut)
     if found != records:
         raise changed(expected=f"{records} records", found=f"{found}")
     most = _CHUNK_BYTES if bits & (CODEC_MASK | LEGACY) else plain

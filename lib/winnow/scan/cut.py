@@ -13,7 +13,8 @@ from winnow.advice import COPY
 from winnow.errors import CorruptLogError
 from winnow.pickling import pickled_by_fields
 from winnow.runtime.spool import StoredKeys
-from winnow.scan.cut_kernel import SUMMED_BYTES, gather_summed, most_records, sum_up
+from winnow.scan import plain_cut
+from winnow.small_work import is_small
 from winnow.wire.batch import BATCH
 from winnow.wire.buffers import Rows, as_rows
 
@@ -27,6 +28,8 @@ DENSEST = np.array([1, 1032, 32, 255, 2**17 // 3, 1, 1, 1])
 """Bytes to which one byte can expand, by codec (S2.4): an end of block of gzip, copies of snappy
 and lz4, a run of zstd.
 """
+_SUMMED_NS, _ROW_NS = 100, 3_000
+"""Time that the functions of `winnow.scan.plain_cut` take for a batch."""
 
 
 def batches_checksum(rows: NDArray[Any], before: int = 0) -> int:
@@ -35,9 +38,31 @@ def batches_checksum(rows: NDArray[Any], before: int = 0) -> int:
 
     A batch's own CRC covers its records, and each has been checked.
     """
+    if is_small(len(rows) * _SUMMED_NS):
+        return zlib.crc32(plain_cut.summed(rows), before)
+    from winnow.scan.cut_kernel import SUMMED_BYTES, gather_summed  # noqa: PLC0415 - with numba
+
     summed = np.empty(SUMMED_BYTES * len(rows), np.uint8)
     gather_summed(as_rows(rows), summed)
     return zlib.crc32(summed.data, before)
+
+
+def sum_up(
+    rows: Rows,
+    split_bytes: int,
+    split_records: int,
+    unfinished: tuple[int, int, bool],
+    cuts: NDArray[np.int64],
+) -> tuple[int, int, int, int, bool, int, int]:
+    """Sum up some batches, and find where splits end: see `cut_kernel.sum_up`. `unfinished`: its
+    first byte, its records so far, and whether it is plain.
+    """
+    given = as_rows(rows), DENSEST, split_bytes, split_records, *unfinished, cuts
+    if is_small(len(rows) * _ROW_NS):
+        return plain_cut.sum_up(*given)
+    from winnow.scan import cut_kernel  # noqa: PLC0415 - with numba
+
+    return cut_kernel.sum_up(*given)  # type: ignore[no-any-return]
 
 
 @pickled_by_fields
@@ -82,15 +107,14 @@ class Cutter:
     def add(self, rows: Rows) -> None:
         """Add rows, at least one. Raises CorruptLogError for a batch too small for its count."""
         cuts = np.empty((len(rows), 3), np.int64)
-        limits = DENSEST, SPLIT_BYTES, SPLIT_RECORDS
-        wild, count, *unfinished, records, flags = sum_up(
-            as_rows(rows), *limits, *self._unfinished, cuts
+        wild, count, start, open_records, is_plain, records, flags = sum_up(
+            rows, SPLIT_BYTES, SPLIT_RECORDS, self._unfinished, cuts
         )
         if wild >= 0:
             # Memory and tasks depend on the count.
             raise CorruptLogError(
                 "a batch can't hold as many records as it says",
-                expected=f"at most {most_records(as_rows(rows), wild, DENSEST)}",
+                expected=f"at most {plain_cut.most_records(rows[wild], DENSEST)}",
                 found=str(int(rows[wild]["record_count"])),
                 where=f"{self.path} at byte {int(rows[wild]['position'])}",
                 hint=COPY,
@@ -105,7 +129,7 @@ class Cutter:
             self.ended.append(self._split(in_split, plain=bool(plain)))
         if done < len(rows):
             self._sum_up(rows[done:])
-        self._unfinished = tuple(unfinished)
+        self._unfinished = start, open_records, is_plain
 
     def splits(self) -> tuple[Split, ...]:
         """Return the splits of everything that was added."""

@@ -5,15 +5,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from winnow.wire.batch import CODEC_MASK, CONTROL, HEADER_V2_SIZE, MAX_MAGIC, TRANSACTIONAL
+from winnow.scan.plain_cut import GUESSED, USUAL_BYTES_IN_WRAPPER
+from winnow.wire.batch import (
+    CODEC_MASK,
+    CONTROL,
+    HEADER_V2_SIZE,
+    LEGACY,
+    MAX_MAGIC,
+    SMALLEST_RECORD,
+    TRANSACTIONAL,
+)
 from winnow.wire.buffers import Bytes, Rows
-from winnow.wire.kernels.headers import LEGACY
 from winnow.wire.kernels.memory import store_be32, store_be64
-from winnow.wire.kernels.record import SMALLEST_RECORD, kernel
+from winnow.wire.kernels.record import kernel
 
-_USUAL_BYTES_IN_WRAPPER = 34
-GUESSED = 1
-"""A flag beside LEGACY: there is a wrapper, whose number of records is only a guess."""
 SUMMED_BYTES = 16
 """Bytes of a batch that `gather_summed` gathers."""
 
@@ -69,7 +74,7 @@ def sum_up(
             held = 1
             if row.attributes & CODEC_MASK != 0:
                 flags |= GUESSED
-                held = row.size // _USUAL_BYTES_IN_WRAPPER + 1
+                held = row.size // USUAL_BYTES_IN_WRAPPER + 1
         plain &= row.magic == MAX_MAGIC and (row.attributes & (TRANSACTIONAL | CONTROL)) == 0
         records += held
         in_split += held

@@ -14,13 +14,11 @@ from winnow.runtime.spool import Blob, stored
 from winnow.scan.chunks import batches_of, chunks_of
 from winnow.scan.cut import SPLIT_BYTES
 from winnow.scan.job import PartitionJob
-from winnow.scan.last_offsets import last_per_key, packed_by_bucket
 from winnow.scan.topic_usage import HoldingsCounter
 from winnow.storage.segment_io import Bytes, map_range
-from winnow.wire.batch import CODEC_MASK, CONTROL, TRANSACTIONAL
+from winnow.wire.batch import CODEC_MASK, CONTROL, LEGACY, TRANSACTIONAL, bits_of
 from winnow.wire.buffers import Array, Rows
 from winnow.wire.inflate import closed, has_large_records, inflate_parts
-from winnow.wire.kernels.headers import LEGACY, bits_of
 from winnow.wire.records import RecordColumns, check_crcs, scan_in_cache, scan_records
 
 MOST_RECORDS = 2**26
@@ -107,6 +105,8 @@ def packed_keys(
 
     Raises CorruptLogError, which counts bytes from the start of the split.
     """
+    from winnow.scan.last_offsets import packed_by_bucket  # noqa: PLC0415 - with numba
+
     parts: list[tuple[Array, Array, Array, Array]] = []
     found = 0
     bits = bits_of(batches)
@@ -170,6 +170,8 @@ def _columns(
 
 def _last(hash_: Array, offset: Array, candidate: Array) -> Array:
     """Return True for the last record of each key."""
+    from winnow.scan.last_offsets import last_per_key  # noqa: PLC0415 - with numba
+
     if (offset[1:] >= offset[:-1]).all():
         found: Array = last_per_key(hash_, candidate)
         return found

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-
-from pyspark import SparkContext
+from typing import TYPE_CHECKING
 
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, LinkError, UsageError, failure_of
 from winnow.logdir.names import (
@@ -51,6 +50,9 @@ from winnow.storage.links import words_of_link
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
 from winnow.words import counted, size
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 _OFFSET_WORDS = 3
 _MOST = 5

@@ -14,12 +14,8 @@ from winnow.errors import CorruptLogError
 from winnow.logdir.batches import end_of
 from winnow.logdir.checkpoints import read_leader_epochs
 from winnow.logdir.commit.truncation import LogCut, RemovedSegment, Truncation
-from winnow.logdir.indexes.index import (
-    OFFSET_ENTRY_SIZE,
-    OffsetOrderError,
-    RecoveredIndexes,
-    look_up,
-)
+from winnow.logdir.indexes.builder import OffsetOrderError, RecoveredIndexes
+from winnow.logdir.indexes.index import OFFSET_ENTRY_SIZE, look_up
 from winnow.logdir.indexes.txnindex import AbortedTransaction, encode_txn_index
 from winnow.logdir.names import (
     INDEX,

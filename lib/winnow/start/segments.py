@@ -33,13 +33,13 @@ from winnow.wire.batch import (
     MAGIC_AT,
     MAX_MAGIC,
     MAX_OFFSET_SPAN,
+    WalkStatus,
     has_producer,
     is_wrapper,
 )
 from winnow.wire.buffers import Bytes, Rows, copied
 from winnow.wire.control import ControlType
 from winnow.wire.control_records import EMPTY
-from winnow.wire.walk import WalkStatus
 
 
 @dataclass(frozen=True, slots=True)

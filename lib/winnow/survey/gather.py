@@ -13,12 +13,11 @@ from winnow.policy.producers import Marker, traces
 from winnow.policy.transaction_runs import EVENT, reduced
 from winnow.policy.transactions import ABORTED, batch_kinds
 from winnow.storage.segment_io import Bytes, load
-from winnow.wire.batch import BATCH, CONTROL, TRANSACTIONAL, has_producer
+from winnow.wire.batch import BATCH, CONTROL, TRANSACTIONAL, bits_of, has_producer
 from winnow.wire.buffers import Array
 from winnow.wire.control import ControlType
 from winnow.wire.control_records import MAX_CONTROL_BYTES, ControlColumns, decode_control
 from winnow.wire.inflate import inflate_parts
-from winnow.wire.kernels.headers import bits_of
 from winnow.wire.walk import first_bad_crc
 
 NO_BATCHES = np.empty(0, BATCH)

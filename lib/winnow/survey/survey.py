@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-
-from pyspark import SparkContext
+from typing import TYPE_CHECKING
 
 from winnow.errors import CorruptLogError, LostSegmentError, optional
 from winnow.logdir.fast_listing import list_sound
@@ -34,6 +33,9 @@ from winnow.survey.place import ListedPartition, PartitionPlace
 from winnow.survey.unflushed import read_unflushed
 from winnow.survey.walk import SegmentWalk, TransactionsWanted, walk_segment
 from winnow.words import counted
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 _LIST_PER_TASK = 256
 _FEW, _SMALL_BYTES, _SMALL_ACTIVE_BYTES = 16, 2**28, 2**16

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from pyspark import SparkContext
+from typing import TYPE_CHECKING
 
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.listing import recovered_listing
@@ -16,6 +15,9 @@ from winnow.runtime.spread import spread_grouped
 from winnow.state import Segment
 from winnow.survey.place import ListedPartition, PartitionPlace
 from winnow.words import counted
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 _READ_BYTES = 256 << 20
 

@@ -23,17 +23,16 @@ from winnow.pickling import pickled_by_fields
 from winnow.policy.producers import Marker
 from winnow.policy.transaction_runs import NO_RUNS, SegmentRuns, summarise
 from winnow.scan.cut import Cutter, Split
-from winnow.scan.cut_kernel import GUESSED
+from winnow.scan.plain_cut import GUESSED
 from winnow.scan.prefetch import KeyKeeper, Prefetch
 from winnow.scan.topic_usage import Holdings, HoldingsCounter
 from winnow.scan.values import SegmentSummary
 from winnow.storage.places import Places
 from winnow.storage.segment_io import map_range, release
 from winnow.survey.gather import NO_BATCHES, NONE_ABORTED, Gatherer, decode_aborted
-from winnow.wire.batch import is_wrapper
+from winnow.wire.batch import LEGACY, is_wrapper
 from winnow.wire.buffers import Array, whole
 from winnow.wire.internal_topics import INTERNAL_TOPICS
-from winnow.wire.kernels.headers import LEGACY
 
 _INDEXED = np.dtype(
     [("position", np.int64), ("last_offset", np.int64), ("wrapper", np.bool_)], align=True

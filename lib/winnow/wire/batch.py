@@ -62,15 +62,32 @@ TIMESTAMP_V1_AT = MAGIC_AT + 2
 KEY_V0_AT = MAGIC_AT + 2
 KEY_V1_AT = TIMESTAMP_V1_AT + 8
 MAX_MAGIC = 2
+SMALLEST_RECORD = 7
+"""Bytes of a record without key, value and headers: length, attributes and five numbers."""
+FRAME_TO_MAGIC = MAGIC_AT + 1
+SIZE_V0 = FRAME_SIZE + RECORD_OVERHEAD_V0
+SIZE_V1 = FRAME_SIZE + RECORD_OVERHEAD_V1
 
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40
+# Other bits mean nothing there (S2.1). They must not be read as those of v2.
+BITS_V0 = CODEC_MASK
+BITS_V1 = CODEC_MASK | LOG_APPEND_TIME
+LEGACY = 1 << 16
+"""Beside these bits: a batch of v0 or v1."""
+EMPTY = 1 << 17
+"""A v2 batch without records."""
 
 NO_TIMESTAMP = -1
 NO_PRODUCER = -1
+MAX_OFFSET = 2**63 - 2
+"""Largest offset of a record. The log then ends at 2^63-1. Kafka deletes a log that ends above."""
+MOST_SUMMED = 32
+"""Maximum bytes to checksum per byte searched for a batch: hostile bytes could require any number.
+"""
 MAX_OFFSET_SPAN = 2**31 - 1
 """Maximum distance of an offset from its segment's base that an index entry can hold (S1.6)."""
 
@@ -88,6 +105,23 @@ class Codec(IntEnum):
     SNAPPY = 2
     LZ4 = 3
     ZSTD = 4
+
+
+class WalkStatus(IntEnum):
+    """Why a walk over headers stopped."""
+
+    FULL = 0
+    """No row left in `out`; continue at the next position."""
+    END = 1
+    """Exactly at the end of the bytes."""
+    TORN = 2
+    """Fewer bytes left than the size in the entry, or too few to hold a size."""
+    BAD_SIZE = 3
+    BAD_MAGIC = 4
+    BAD_COUNT = 5
+    """A negative record count or last offset delta."""
+    OUT_OF_ORDER = 6
+    """Offsets do not ascend, or are not valid offsets."""
 
 
 BATCH = np.dtype(
@@ -128,3 +162,13 @@ def is_wrapper(batches: NDArray[Any]) -> NDArray[np.bool_]:
         (batches["attributes"] & CODEC_MASK) != Codec.NONE
     )
     return wrapper
+
+
+def bits_of(batches: NDArray[Any]) -> int:
+    """Return the bits that any of the batches has in its attributes, and LEGACY and EMPTY if any is
+    such a batch.
+    """
+    legacy = batches["magic"] < MAX_MAGIC
+    bits = int(np.bitwise_or.reduce(batches["attributes"])) & 0xFFFF
+    bits |= LEGACY if legacy.any() else 0
+    return bits | (EMPTY if (~legacy & (batches["record_count"] < 1)).any() else 0)

@@ -9,6 +9,8 @@ _KEY = struct.Struct(">hh")
 """version, type; longer keys are accepted, higher versions are read as version 0."""
 _END_MARKER = struct.Struct(">hi")
 """version, coordinator epoch"""
+KEY_SIZE, VALUE_SIZE = _KEY.size, _END_MARKER.size
+"""The least bytes of the key, and of the value of an ABORT or a COMMIT."""
 
 
 class ControlType(IntEnum):

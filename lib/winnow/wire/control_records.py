@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from winnow.errors import CorruptLogError
-from winnow.wire.batch import LOG_APPEND_TIME
+from winnow.small_work import is_small
 from winnow.wire.buffers import RecordBlocks
-from winnow.wire.control import ControlType
-from winnow.wire.kernels.memory import load_int16, load_int32
-from winnow.wire.kernels.record import kernel, parse_record, read_sized
+from winnow.wire.control import KEY_SIZE, control_type, coordinator_epoch
+from winnow.wire.plain import each_record
 from winnow.wire.record_faults import HINT, Fault, place_of
 
 EMPTY = -2
@@ -22,8 +21,8 @@ EMPTY = -2
 MAX_CONTROL_BYTES = 64 * 1024
 """Maximum decompressed size of a control batch. Brokers write less, and uncompressed."""
 
-_KEY_SIZE = 4
-_VALUE_SIZE = 6
+_PLAIN_NS = 20_000
+"""Time that `_decode_plain` takes for a batch."""
 
 
 class ControlColumns(NamedTuple):
@@ -48,10 +47,34 @@ def decode_control(blocks: RecordBlocks) -> ControlColumns:
     read.
     """
     columns = _columns(len(blocks.rows))
-    fault, i = _decode(blocks, columns)
+    if is_small(len(blocks.rows) * _PLAIN_NS):
+        fault, i = decode_plain(blocks, columns)
+    else:
+        from winnow.wire.kernels.control import decode  # noqa: PLC0415 - with numba
+
+        fault, i = decode(blocks, columns)
     if fault:
         raise _corrupt(fault, blocks.rows[i])
     return columns
+
+
+def decode_plain(blocks: RecordBlocks, columns: ControlColumns) -> tuple[int, int]:
+    """Do as `winnow.wire.kernels.control.decode`."""
+    for i, row in enumerate(blocks.rows):
+        columns.timestamp[i] = row["max_timestamp"]
+        try:
+            record = next(each_record(blocks.area(i), row), None)
+        except CorruptLogError:
+            return Fault.BODY, i
+        if record is None:
+            continue
+        if record.key is None or len(record.key) < KEY_SIZE or record.key[0] & 0x80:
+            return Fault.KEY, i
+        epoch = coordinator_epoch(record.value)
+        columns.type[i] = control_type(record.key)
+        columns.coordinator_epoch[i] = -1 if epoch is None else epoch
+        columns.timestamp[i] = record.timestamp
+    return Fault.NONE, 0
 
 
 def _columns(n: int) -> ControlColumns:
@@ -61,7 +84,7 @@ def _columns(n: int) -> ControlColumns:
 
 
 def _corrupt(fault: int, row: np.void) -> CorruptLogError:
-    key = f"a key of {_KEY_SIZE} bytes or more with a version of 0 or more"
+    key = f"a key of {KEY_SIZE} bytes or more with a version of 0 or more"
     return CorruptLogError(
         "a control record can't be read",
         expected=key if fault == Fault.KEY else "a record that lies inside its batch",
@@ -69,32 +92,3 @@ def _corrupt(fault: int, row: np.void) -> CorruptLogError:
         where=place_of(row),
         hint=HINT,
     )
-
-
-@kernel
-def _decode(blocks: RecordBlocks, columns: ControlColumns) -> tuple[int, int]:
-    """Return (fault, row of its batch). KEY: Kafka would not read the key."""
-    for i in range(blocks.rows.size):
-        row, begin, end = blocks.rows[i], blocks.begin[i], blocks.end[i]
-        columns.timestamp[i] = row.max_timestamp
-        if row.record_count <= 0:
-            continue
-        area = blocks.inflated if blocks.compressed[i] else blocks.raw
-        if begin < 0 or begin > end or end > area.size:
-            return Fault.AREA, i
-        fault, after, timestamp_delta, _, key, key_size, value_size, _, _ = parse_record(
-            area, begin, end
-        )
-        if fault != 0:
-            return Fault.BODY, i
-        if key_size < _KEY_SIZE or load_int16(area, key) < 0:
-            return Fault.KEY, i
-        kind = load_int16(area, key + 2)
-        known = 0 <= kind <= ControlType.KRAFT_VOTERS
-        columns.type[i] = kind if known else ControlType.UNKNOWN
-        _, value, _ = read_sized(area, key + key_size, after, -1)
-        if value_size >= _VALUE_SIZE and load_int16(area, value) >= 0:
-            columns.coordinator_epoch[i] = load_int32(area, value + 2)
-        if row.attributes & LOG_APPEND_TIME == 0:
-            columns.timestamp[i] = row.base_timestamp + timestamp_delta
-    return Fault.NONE, 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
-from winnow.wire.batch import BATCH, CODEC_MASK, HEADER_V2_SIZE, Codec
+from winnow.wire.batch import BATCH, CODEC_MASK, HEADER_V2_SIZE, LEGACY, Codec, bits_of
 from winnow.wire.buffers import Bytes, RecordBlocks, Rows, as_bytes, read_only
 from winnow.wire.choice import COPY, DROP, EMPTY, REWRITE, BatchActions, Choice, Era, Retention
 from winnow.wire.codecs import compress
@@ -20,7 +20,6 @@ from winnow.wire.kernels.c_codecs import c_function
 from winnow.wire.kernels.codec import compress_many
 from winnow.wire.kernels.compressed import AREA_BYTES, OPENED, filter_compressed, opening_of
 from winnow.wire.kernels.filter import MOST_GROWTH, assemble
-from winnow.wire.kernels.headers import LEGACY, bits_of
 from winnow.wire.kernels.writing import GROWTH
 from winnow.wire.record_faults import Fault, check_fault, record_error
 from winnow.wire.records import record_total

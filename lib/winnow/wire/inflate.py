@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from winnow.errors import CorruptLogError
+from winnow.small_work import is_small
+from winnow.wire import plain
 from winnow.wire.batch import Codec
 from winnow.wire.buffers import Buffer, Bytes, RecordBlocks, Rows, as_bytes, as_rows, read_only
 from winnow.wire.codecs import decompress_into
-from winnow.wire.kernels.codec import decompress_many
-from winnow.wire.kernels.headers import find_areas
 from winnow.wire.legacy import convert_legacy
 from winnow.wire.record_faults import place_of
 from winnow.wire.sink import Sink
@@ -36,6 +36,8 @@ begins. So a kernel that goes through them waits for memory at each one, unless 
 still in the processor's cache.
 """
 _USUAL_RATIO, _HIGH_RATIO = 4, 16
+_BATCH_NS, _BYTE_NS = 10_000, 4
+"""Time per batch, and per byte on disk, without kernels."""
 _ALL = 2**62
 
 
@@ -90,14 +92,12 @@ def has_large_records(batches: Rows) -> bool:
 def _inflate(
     raw: Bytes, rows: Rows, skipped: NDArray[np.bool_], *, limit: int, enough: int
 ) -> RecordBlocks:
-    n = len(rows)
-    begin, end, codecs = (np.empty(n, np.int64) for _ in range(3))
-    legacy, compressed, unread = (np.empty(n, np.bool_) for _ in range(3))
-    inside, to_read = find_areas(
-        rows, skipped, len(raw), begin, end, codecs, legacy, compressed, unread
-    )
-    if not inside:
+    small = is_small(len(rows) * _BATCH_NS + int(rows["size"].sum()) * _BYTE_NS)
+    areas = plain.find_areas(rows, skipped, len(raw)) if small else _areas(rows, skipped, len(raw))
+    if areas is None:
         raise ValueError("batches are not those of this buffer")
+    begin, end, codecs, legacy, compressed, unread = areas
+    to_read = int((end - begin)[compressed].sum())
     chosen = np.flatnonzero(compressed & ~unread)
     # The last batch of a part may be large. Without room for it, it would be decompressed again.
     largest = int((end - begin)[chosen].max(initial=0))
@@ -107,7 +107,12 @@ def _inflate(
         if sink.used >= enough:
             rows = rows[:i]
             break
-        done = decompress_many(sink, raw, codecs, begin, end, chosen, limit=limit, enough=enough)
+        done = 0
+        if not small:
+            from winnow.wire.kernels.codec import decompress_many  # noqa: PLC0415 - with numba
+
+            several = codecs, begin, end, chosen
+            done = decompress_many(sink, raw, *several, limit=limit, enough=enough)
         if not done:
             payload, begin[i], done = raw[begin[i] : end[i]], sink.used, 1
             try:
@@ -116,11 +121,20 @@ def _inflate(
                 raise error.at(place_of(rows[i])) from error
             end[i] = sink.used
         chosen = chosen[done:]
-    mixed = np.zeros(n, np.bool_)
+    mixed = np.zeros(len(rows), np.bool_)
     if legacy[: len(rows)].any():
         rows = convert_legacy(raw, rows, sink, begin, end, mixed, limit=limit, enough=enough)
     whole = RecordBlocks(raw, sink.data(), rows, compressed | legacy, begin, end, unread, mixed)
     return whole.some(slice(len(rows)))
+
+
+def _areas(rows: Rows, skipped: NDArray[np.bool_], raw_size: int) -> plain.Areas | None:
+    from winnow.wire.kernels.headers import find_areas  # noqa: PLC0415 - with numba
+
+    n = len(rows)
+    begin, end, codecs = (np.empty(n, np.int64) for _ in range(3))
+    areas = plain.Areas(begin, end, codecs, *(np.empty(n, np.bool_) for _ in range(3)))
+    return areas if find_areas(rows, skipped, raw_size, *areas) else None
 
 
 @cache

@@ -25,7 +25,6 @@ from winnow.wire.batch import (
 )
 from winnow.wire.buffers import Bytes, Rows, as_rows, copied
 from winnow.wire.codecs import decompress_into
-from winnow.wire.kernels.legacy import convert
 from winnow.wire.record_faults import check_fault, place_of
 from winnow.wire.sink import Sink
 
@@ -55,6 +54,8 @@ def convert_legacy(
     a wrapper without records or inside another, for offsets that do not ascend, and for wrong
     lengths and CRCs.
     """
+    from winnow.wire.kernels.legacy import convert  # noqa: PLC0415 - with numba
+
     wrapped = is_wrapper(batches)
     inner = Sink(max(1, _USUAL_RATIO * int(batches["size"][wrapped].sum())))
     entries_begin = batches["position"].copy()

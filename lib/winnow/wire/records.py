@@ -1,6 +1,5 @@
 """Read what decisions about keys need of all records of many batches, as columns, in one pass."""
 
-# ruff: noqa: FBT001 - a kernel has no keywords
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -9,13 +8,7 @@ import numpy as np
 
 from winnow.advice import COPY
 from winnow.errors import CorruptLogError
-from winnow.wire.batch import ATTRIBUTES_AT, HEADER_V2_SIZE, MAX_MAGIC
 from winnow.wire.buffers import Buffer, Rows
-from winnow.wire.crc import crc32c
-from winnow.wire.kernels.compressed import OPENED, Opening, open_batch, opening_of
-from winnow.wire.kernels.headers import count_records
-from winnow.wire.kernels.record import kernel, open_area, parse_record, prefetch
-from winnow.wire.kernels.siphash import siphash
 from winnow.wire.record_faults import Fault, check_fault, record_error
 from winnow.wire.walk import first_bad_crc
 
@@ -23,13 +16,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from winnow.wire.buffers import RecordBlocks
+    from winnow.wire.kernels.compressed import Opening
 
-_CRC = -1
 _MOST_RECORDS = 2**20
 """Records that headers may claim before any is read."""
-_NO_HASH = (np.uint64(0), np.uint64(0))
-_BATCH_AHEAD = 16_384
-"""Bytes: the usual `batch.size` of a producer."""
 
 
 class RecordColumns(NamedTuple):
@@ -58,6 +48,8 @@ def scan_records(
     Raises CorruptLogError, naming the batch's position, for any record that violates S2.2. So
     records that pass can be rewritten.
     """
+    from winnow.wire.kernels.compressed import OPENED  # noqa: PLC0415 - with numba
+
     return _scanned(blocks, OPENED, secret, check_crc=check_crc)[0]
 
 
@@ -71,6 +63,8 @@ def scan_in_cache(
     decompressed. `secret`: two uint64. `limit`: decompressed bytes of a batch. Raises
     CorruptLogError as `scan_records` does.
     """
+    from winnow.wire.kernels.compressed import opening_of  # noqa: PLC0415 - with numba
+
     ends = np.cumsum(closed.rows["record_count"], dtype=np.int64)
     closed = closed.some(slice(np.searchsorted(ends, _MOST_RECORDS, side="right")))
     found = opening_of(closed, limit=limit)
@@ -86,10 +80,12 @@ def _scanned(
     """Scan batches, up to the first one that is not usual. Return their columns and their
     number.
     """
+    from winnow.wire.kernels.records import WRONG_CRC, scan  # noqa: PLC0415 - with numba
+
     columns = _allocated(record_total(blocks))
     k0, k1 = map(np.uint64, secret)
-    found, count, n = _scan(blocks, check_crc, k0, k1, columns, opening)
-    if found[0] == _CRC:
+    found, count, n = scan(blocks, check_crc, k0, k1, columns, opening)
+    if found[0] == WRONG_CRC:
         raise crc_error(blocks.rows[found[1]])
     check_fault(found, blocks.rows, blocks.begin)
     leading: list[Any] = [column[:n] for column in columns]
@@ -118,6 +114,8 @@ def record_total(blocks: RecordBlocks) -> int:
 
     For unread batches only the header is known.
     """
+    from winnow.wire.kernels.headers import count_records  # noqa: PLC0415 - with numba
+
     total, wrong = count_records(blocks.rows, blocks.unread, blocks.begin, blocks.end)
     if wrong >= 0:
         raise record_error(Fault.TOO_MANY, blocks.rows[wrong], 0)
@@ -132,53 +130,3 @@ def _allocated(n: int) -> RecordColumns:
         null_value=np.empty(n, np.bool_),
         batch=np.empty(n, np.int32),
     )
-
-
-@kernel
-def _scan(  # noqa: PLR0911 - one return per fault
-    blocks: RecordBlocks,
-    check_crc: bool,
-    k0: np.uint64,
-    k1: np.uint64,
-    columns: RecordColumns,
-    opening: Opening,
-) -> tuple[tuple[int, int, int], int, int]:
-    """Return ((fault, row of its batch, position in the area's array), finished batches, their
-    records).
-    """
-    n = 0
-    for i in range(blocks.rows.size):
-        row = blocks.rows[i]
-        opens = opening.codec != 0 and blocks.compressed[i]
-        if check_crc and row.magic == MAX_MAGIC:
-            start, size = row.position, row.size
-            if start < 0 or size < HEADER_V2_SIZE or size > blocks.raw.size - start:
-                return (Fault.AREA, i, blocks.begin[i]), i, n
-            crc = crc32c(blocks.raw, start + ATTRIBUTES_AT, start + size)
-            if np.int64(crc) != np.int64(row.crc):
-                return (_CRC, i, 0), i, n
-        if opens and not open_batch(blocks, i, opening):
-            return (0, 0, 0), i, n
-        fault, area, pos, stop = open_area(blocks, i)
-        if fault != 0:
-            return (fault, i, pos), i, n
-        if n + row.record_count > columns.offset.size:
-            return (Fault.CHANGED, i, pos), i, n
-        span = row.last_offset - row.base_offset
-        for _ in range(row.record_count):
-            # The next batch, too: its checksum is computed first.
-            prefetch(area, pos + _BATCH_AHEAD)
-            prefetch(area, pos + _BATCH_AHEAD + 64)
-            fault, pos, _, delta, key, key_size, value_size, _, _ = parse_record(area, pos, stop)
-            if fault != 0:
-                return (fault, i, pos), i, n
-            columns.offset[n] = row.base_offset + min(max(delta, 0), span)
-            columns.batch[n] = i
-            columns.null_value[n] = value_size < 0
-            columns.null_key[n] = key_size < 0
-            first, second = siphash(area, key, key_size, k0, k1) if key_size >= 0 else _NO_HASH
-            columns.hash[n, 0], columns.hash[n, 1] = first, second
-            n += 1
-        if pos != stop:
-            return (Fault.LEFT_OVER, i, pos), i, n
-    return (0, 0, 0), blocks.rows.size, n

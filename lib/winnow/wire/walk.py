@@ -8,74 +8,27 @@ an active segment (S2).
 
 from __future__ import annotations
 
-from enum import IntEnum
-
-import numpy as np
-
-from winnow.compiled import njit
 from winnow.errors import CorruptLogError
+from winnow.small_work import is_small, plain_ns, spend
+from winnow.wire import plain
 from winnow.wire.batch import (
-    ATTRIBUTES_AT,
-    ATTRIBUTES_V0_AT,
-    BASE_SEQUENCE_AT,
-    BASE_TIMESTAMP_AT,
-    CODEC_MASK,
-    CRC_AT,
-    CRC_V0_AT,
     FRAME,
     FRAME_SIZE,
     HEADER_V2_SIZE,
     LAST_OFFSET_DELTA_AT,
-    LOG_APPEND_TIME,
     MAGIC_AT,
     MAX_MAGIC,
-    MAX_TIMESTAMP_AT,
-    NO_PRODUCER,
-    NO_TIMESTAMP,
-    PRODUCER_EPOCH_AT,
-    PRODUCER_ID_AT,
+    MAX_OFFSET,
     RECORD_COUNT_AT,
-    RECORD_OVERHEAD_V0,
-    RECORD_OVERHEAD_V1,
-    TIMESTAMP_V1_AT,
+    WalkStatus,
 )
 from winnow.wire.buffers import Buffer, Bytes, Rows, as_bytes, as_rows
-from winnow.wire.crc import crc32_part, crc32c
-from winnow.wire.kernels.memory import load_be32, load_be64, load_byte, load_int16, load_int32
-from winnow.wire.kernels.record import kernel, prefetch
 from winnow.wire.record_faults import HINT
 
-
-class WalkStatus(IntEnum):
-    FULL = 0
-    """No row left in `out`; continue at the next position."""
-    END = 1
-    """Exactly at the end of the bytes."""
-    TORN = 2
-    """Fewer bytes left than the size in the entry, or too few to hold a size."""
-    BAD_SIZE = 3
-    BAD_MAGIC = 4
-    BAD_COUNT = 5
-    """A negative record count or last offset delta."""
-    OUT_OF_ORDER = 6
-    """Offsets do not ascend, or are not valid offsets."""
-
-
-FRAME_TO_MAGIC = MAGIC_AT + 1
-MAX_OFFSET = 2**63 - 2
-"""Largest offset of a record. The log then ends at 2^63-1. Kafka deletes a log that ends above."""
-
-# Other bits mean nothing there (S2.1). They must not be read as those of v2.
-_V0_BITS = CODEC_MASK
-_V1_BITS = CODEC_MASK | LOG_APPEND_TIME
-_SIZE_V0 = FRAME_SIZE + RECORD_OVERHEAD_V0
-_SIZE_V1 = FRAME_SIZE + RECORD_OVERHEAD_V1
-_AHEAD = 16
-"""Batches, if the next ones are as large as this one: with small batches, a walk mostly waits for
-memory.
-"""
-_MOST_SUMMED = 32
-"""Maximum bytes to checksum per byte searched: hostile bytes could require any number."""
+_WALK_NS, _CHECK_NS, _SEARCH_NS = 4_000, 1_000, 100
+"""Time that a plain twin takes for a batch walked, for a batch checked, and for a byte searched."""
+_CHECKED_PER_NS = 16
+"""Bytes of a batch whose CRC-32C the library computes in a nanosecond."""
 
 
 def walk_batches(
@@ -88,83 +41,19 @@ def walk_batches(
     must not begin below the next offset of the one before. If the status is neither FULL nor END,
     the position is that of the faulty entry.
     """
-    return _walk(as_bytes(buf), start, least_offset, out)
+    data = as_bytes(buf)
+    most = min(len(out), plain_ns() // _WALK_NS)
+    walked = 0
+    if most:
+        walked, start, status = plain.walk_batches(data, start, least_offset, out[:most])
+        spend(walked * _WALK_NS)
+        if status is not WalkStatus.FULL or walked == len(out):
+            return walked, start, status
+        least_offset = int(out[walked - 1]["last_offset"]) + 1
+    from winnow.wire.kernels.walk import walk  # noqa: PLC0415 - with numba
 
-
-@njit(cache=True, nogil=True)
-def _walk(buf: Bytes, start: int, least_offset: int, out: Rows) -> tuple[int, int, WalkStatus]:  # noqa: C901, PLR0911, PLR0912, PLR0915 - one walk
-    end = buf.size
-    pos = start
-    least = least_offset
-    count = 0
-    if start < 0:
-        return count, pos, WalkStatus.TORN
-    while count < out.size:
-        left = end - pos
-        if left <= 0:
-            return count, pos, WalkStatus.END if left == 0 else WalkStatus.TORN
-        if left <= FRAME_TO_MAGIC:
-            return count, pos, WalkStatus.TORN
-        offset = np.int64(load_be64(buf, pos))
-        length = load_int32(buf, pos + 8)
-        if length < RECORD_OVERHEAD_V0:
-            return count, pos, WalkStatus.BAD_SIZE
-        size = FRAME_SIZE + length
-        if size > left:
-            return count, pos, WalkStatus.TORN
-        for line in range(3):
-            prefetch(buf, pos + _AHEAD * size + 64 * line)
-        magic = load_byte(buf, pos + MAGIC_AT)
-        if magic > MAX_MAGIC:
-            return count, pos, WalkStatus.BAD_MAGIC
-        row = out[count]
-        if magic == MAX_MAGIC:
-            if size < HEADER_V2_SIZE:
-                return count, pos, WalkStatus.BAD_SIZE
-            delta = load_int32(buf, pos + LAST_OFFSET_DELTA_AT)
-            records = load_int32(buf, pos + RECORD_COUNT_AT)
-            if delta < 0 or records < 0:
-                return count, pos, WalkStatus.BAD_COUNT
-            if offset < least or offset < 0 or offset > MAX_OFFSET - delta:
-                return count, pos, WalkStatus.OUT_OF_ORDER
-            row.last_offset = offset + delta
-            row.base_timestamp = np.int64(load_be64(buf, pos + BASE_TIMESTAMP_AT))
-            row.max_timestamp = np.int64(load_be64(buf, pos + MAX_TIMESTAMP_AT))
-            row.producer_id = np.int64(load_be64(buf, pos + PRODUCER_ID_AT))
-            row.leader_epoch = load_int32(buf, pos + FRAME_SIZE)
-            row.base_sequence = load_int32(buf, pos + BASE_SEQUENCE_AT)
-            row.record_count = records
-            row.crc = load_be32(buf, pos + CRC_AT)
-            row.attributes = load_int16(buf, pos + ATTRIBUTES_AT)
-            row.producer_epoch = load_int16(buf, pos + PRODUCER_EPOCH_AT)
-        else:
-            if magic == 1 and size < _SIZE_V1:
-                return count, pos, WalkStatus.BAD_SIZE
-            if offset < least or offset < 0 or offset > MAX_OFFSET:
-                return count, pos, WalkStatus.OUT_OF_ORDER
-            timestamp = np.int64(NO_TIMESTAMP)
-            if magic == 1:
-                timestamp = np.int64(load_be64(buf, pos + TIMESTAMP_V1_AT))
-            row.last_offset = offset
-            row.base_timestamp = timestamp
-            row.max_timestamp = timestamp
-            row.producer_id = NO_PRODUCER
-            row.leader_epoch = -1
-            row.base_sequence = -1
-            row.record_count = -1
-            row.crc = load_be32(buf, pos + CRC_V0_AT)
-            row.attributes = load_byte(buf, pos + ATTRIBUTES_V0_AT) & (
-                _V1_BITS if magic == 1 else _V0_BITS
-            )
-            row.producer_epoch = -1
-        row.position = pos
-        row.size = size
-        row.base_offset = offset
-        row.magic = magic
-        least = row.last_offset + 1
-        count += 1
-        pos += size
-    return count, pos, WalkStatus.FULL
+    count, position, status = walk(data, start, least_offset, out[walked:])
+    return walked + count, position, status
 
 
 def describe(
@@ -226,24 +115,14 @@ def _field(data: Bytes, at: int, size: int, name: str) -> str:
 
 def first_bad_crc(buf: Buffer, batches: Rows) -> int:
     """Return the index of the first of `batches` that does not match its CRC, else -1 (S5.3)."""
-    return int(_first_bad_crc(as_bytes(buf), as_rows(batches)))
+    data, rows = as_bytes(buf), as_rows(batches)
+    if plain_ns():
+        summed = int(rows["size"].sum())
+        if is_small(len(rows) * _CHECK_NS + summed // _CHECKED_PER_NS):
+            return plain.first_bad_crc(data, rows)
+    from winnow.wire.kernels import walk  # noqa: PLC0415 - with numba
 
-
-@njit(cache=True, nogil=True)
-def _first_bad_crc(buf: Bytes, batches: Rows) -> int:
-    for i in range(batches.size):
-        row = batches[i]
-        start, size = row.position, row.size
-        least = HEADER_V2_SIZE if row.magic == MAX_MAGIC else _SIZE_V0
-        if start < 0 or size < least or size > buf.size or start > buf.size - size:
-            return i
-        if row.magic == MAX_MAGIC:
-            crc = crc32c(buf, start + ATTRIBUTES_AT, start + size)
-        else:
-            crc = crc32_part(buf, start + MAGIC_AT, start + size)
-        if np.int64(crc) != np.int64(row.crc):
-            return i
-    return -1
+    return int(walk.first_bad_crc(data, rows))
 
 
 def find_batch(buf: Buffer, start: int, least_offset: int, end_offset: int) -> int:
@@ -253,40 +132,9 @@ def find_batch(buf: Buffer, start: int, least_offset: int, end_offset: int) -> i
     Its base offset (v0, v1: offset) is in [least_offset, end_offset). Without that bound, too many
     bytes look like a header.
     """
-    return int(_find(as_bytes(buf), max(start, 0), max(least_offset, 0), end_offset))
+    data, start, least_offset = as_bytes(buf), max(start, 0), max(least_offset, 0)
+    if is_small(max(0, len(data) - start) * _SEARCH_NS):
+        return plain.find_batch(data, start, least_offset, end_offset)
+    from winnow.wire.kernels import walk  # noqa: PLC0415 - with numba
 
-
-@kernel
-def _find(buf: Bytes, start: int, least_offset: int, end_offset: int) -> int:
-    budget = np.int64(_MOST_SUMMED) * buf.size
-    pos = start
-    while pos <= buf.size - FRAME_SIZE - RECORD_OVERHEAD_V0:
-        here = pos
-        pos += 1
-        magic = load_byte(buf, here + MAGIC_AT)
-        if magic > MAX_MAGIC:
-            continue
-        offset = np.int64(load_be64(buf, here))
-        if offset < least_offset or offset >= end_offset:
-            continue
-        size = load_be32(buf, here + 8) + FRAME_SIZE
-        least = HEADER_V2_SIZE if magic == MAX_MAGIC else FRAME_SIZE + RECORD_OVERHEAD_V0
-        if size < least or size > buf.size - here:
-            continue
-        if magic == MAX_MAGIC:
-            signs = load_be32(buf, here + LAST_OFFSET_DELTA_AT) | load_be32(
-                buf, here + RECORD_COUNT_AT
-            )
-            if signs & 0x80000000 != 0:
-                continue
-            found = np.int64(crc32c(buf, here + ATTRIBUTES_AT, here + size))
-            stored = load_be32(buf, here + CRC_AT)
-        else:
-            found = np.int64(crc32_part(buf, here + MAGIC_AT, here + size))
-            stored = load_be32(buf, here + FRAME_SIZE)
-        if found == stored:
-            return here
-        budget -= size
-        if budget < 0:
-            return -1
-    return -1
+    return int(walk.find_batch(data, start, least_offset, end_offset))

@@ -34,6 +34,7 @@ from winnow.worker.warm_up import warm_up
 IMPORTED = (
     "cramjam",
     "deflate",
+    "google_crc32c",
     "hdfs_native",
     "isal",
     "javaproperties",

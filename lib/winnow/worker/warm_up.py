@@ -14,13 +14,12 @@ def warm_up() -> None:
     # Not at the top: importing this module must not pay for numba.
     from winnow.cleaning.summaries import truncated  # noqa: PLC0415
     from winnow.compiled import mark_complete  # noqa: PLC0415
-    from winnow.logdir import fast_listing  # noqa: PLC0415
-    from winnow.logdir.indexes import index  # noqa: PLC0415
+    from winnow.logdir.indexes import kernels as indexes  # noqa: PLC0415
     from winnow.scan import cut, last_offsets  # noqa: PLC0415
     from winnow.storage import small_files  # noqa: PLC0415
     from winnow.wire import warm_up as wire  # noqa: PLC0415
 
-    for module in (wire, small_files, index, fast_listing, cut, last_offsets, truncated):
+    for module in (wire, small_files, indexes, cut, last_offsets, truncated):
         module.warm_up()
     mark_complete()
 

@@ -11,7 +11,7 @@ import numpy as np
 from tests.twins.encoding import encode_batch
 from tests.twins.walk import decode_batch
 from winnow.cleaning.rewrite.cleaned import CleanedGroup
-from winnow.logdir.indexes.index import IndexBuilder
+from winnow.logdir.indexes.builder import IndexBuilder
 from winnow.logdir.listing import list_segments
 from winnow.logdir.names import INDEX, LOG, SEGMENT_SUFFIXES, TIMEINDEX, segment_file
 from winnow.scan.cut import Split

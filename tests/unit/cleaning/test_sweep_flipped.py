@@ -22,9 +22,15 @@ from tests.unit.wire.legacy_logs import entry, wrapper
 from winnow.logdir.names import LOG, SNAPSHOT, segment_file
 from winnow.logdir.snapshots import encode_snapshot
 from winnow.verbs.verify.kinds import Kind
-from winnow.wire.batch import FRAME_SIZE, LAST_OFFSET_DELTA_AT, MAGIC_AT, MAX_MAGIC, Codec
+from winnow.wire.batch import (
+    FRAME_SIZE,
+    LAST_OFFSET_DELTA_AT,
+    MAGIC_AT,
+    MAX_MAGIC,
+    MAX_OFFSET,
+    Codec,
+)
 from winnow.wire.plain import Record
-from winnow.wire.walk import MAX_OFFSET
 
 OFFSET_SIZE = 8
 COMMIT = bytes((0, 0, 0, 1))

@@ -10,16 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.twins.files import index_plain
+from tests.twins.no_numba import without_numba
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import Piece
-from winnow.logdir.indexes import index
+from winnow.logdir.indexes import kernels
+from winnow.logdir.indexes.builder import IndexBuilder
 from winnow.logdir.indexes.checks import check_offset_index, columns_of
-from winnow.logdir.indexes.index import (
-    IndexBuilder,
-    decode_offset_index,
-    decode_time_index,
-    warm_up,
-)
+from winnow.logdir.indexes.index import decode_offset_index, decode_time_index
+from winnow.logdir.indexes.kernels import warm_up
 from winnow.wire.batch import BATCH
 
 BASE = 1000
@@ -79,7 +77,10 @@ def test_kernel_agrees_with_twin_at_any_chunk_size(
         (list(column) for column in zip(*batches, strict=True)) if batches else ([], [], [])
     )
     rows = _batches(sizes, timestamps, spans)
-    assert _build(rows, interval, *cuts) == index_plain(rows, base_offset=BASE, interval=interval)
+    expected = index_plain(rows, base_offset=BASE, interval=interval)
+    assert _build(rows, interval, *cuts) == expected
+    with without_numba():
+        assert _build(rows, interval, *cuts) == expected
 
 
 def test_value_that_does_not_fit_into_an_entry_is_refused() -> None:
@@ -223,6 +224,6 @@ def test_entry_with_an_offset_inside_a_batch_is_refused() -> None:
 def test_warm_up_compiles_for_one_row_and_for_several(count: int) -> None:
     """An array of one row has another type for numba."""
     warm_up()
-    before = list(index._index_chunk.signatures)
+    before = list(kernels.index_chunk.signatures)
     IndexBuilder(base_offset=0, index_interval_bytes=0).append(_batches([61] * count, [1] * count))
-    assert list(index._index_chunk.signatures) == before
+    assert list(kernels.index_chunk.signatures) == before

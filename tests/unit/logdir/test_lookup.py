@@ -6,7 +6,7 @@ import pytest
 
 from tests.twins.encoding import encode_batch
 from winnow.errors import CorruptLogError
-from winnow.logdir.indexes.index import IndexBuilder
+from winnow.logdir.indexes.builder import IndexBuilder
 from winnow.logdir.lookup import FoundBatch, Segments
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
 from winnow.storage.local import LocalStorage

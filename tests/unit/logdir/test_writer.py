@@ -20,7 +20,7 @@ from tests.log_writer.writer import LogWriter
 from tests.twins.encoding import encode_batch
 from tests.twins.walk import decode_batch
 from winnow.errors import CorruptLogError
-from winnow.logdir.indexes.index import IndexBuilder
+from winnow.logdir.indexes.builder import IndexBuilder
 from winnow.logdir.snapshots import read_snapshot
 from winnow.state import ProducerEntry
 from winnow.storage.local import LocalStorage

@@ -9,9 +9,8 @@ from tests.unit.cleaning.partitions import batch, record
 from winnow.errors import CorruptLogError
 from winnow.scan import chunks
 from winnow.scan.chunks import batches_of, chunks_of
-from winnow.wire.batch import BATCH, Codec, is_wrapper
+from winnow.wire.batch import BATCH, Codec, bits_of, is_wrapper
 from winnow.wire.buffers import as_bytes
-from winnow.wire.kernels.headers import bits_of
 
 
 def rows(

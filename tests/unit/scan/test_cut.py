@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.twins.files import sum_up_plain
 from tests.unit.cleaning.partitions import (
     NOW,
     SECRET,
@@ -27,15 +26,13 @@ from winnow.cleaning.rewrite.output import GroupOutput
 from winnow.cleaning.rewrite.rewrite import rewrite_group
 from winnow.errors import CorruptLogError
 from winnow.logdir.names import LOG, segment_file
-from winnow.scan import cut
-from winnow.scan.cut import DENSEST
-from winnow.scan.cut_kernel import GUESSED, sum_up
+from winnow.scan import cut, cut_kernel, plain_cut
+from winnow.scan.cut import DENSEST, sum_up
 from winnow.scan.job import PartitionJob
 from winnow.scan.resolve import Survivors, resolve_bucket
 from winnow.scan.scan import scan_split
 from winnow.wire.batch import BATCH, CONTROL, MAX_MAGIC, TRANSACTIONAL
 from winnow.wire.buffers import as_rows
-from winnow.wire.kernels.headers import LEGACY
 
 
 def random_rows(rng: random.Random) -> np.ndarray:  # type: ignore[type-arg]
@@ -64,20 +61,13 @@ def test_kernel_agrees_with_twin(
     rng = random.Random(seed)
     rows = random_rows(rng)
     start, in_split = int(rows["position"][0]) - rng.randrange(500), rng.randrange(50)
-    cuts = np.empty((len(rows), 3), np.int64)
-    wild, count, *state, records, flags = sum_up(
-        as_rows(rows), DENSEST, split_bytes, split_records, start, in_split, plain, cuts
-    )
-    found = wild, [tuple(one) for one in cuts[:count].tolist()], tuple(state), records
-    *told, (legacy, guessed) = sum_up_plain(
-        rows,
-        split_bytes=split_bytes,
-        split_records=split_records,
-        start=start,
-        in_split=in_split,
-        plain=plain,
-    )
-    assert (*found, flags) == (*told, LEGACY * legacy | GUESSED * guessed)
+    both = []
+    for twin in (cut_kernel.sum_up, plain_cut.sum_up):
+        cuts = np.empty((len(rows), 3), np.int64)
+        limits = DENSEST, split_bytes, split_records
+        wild, count, *rest = twin(as_rows(rows), *limits, start, in_split, plain, cuts)
+        both.append((wild, cuts[:count].tolist(), *rest))
+    assert both[0] == both[1]
 
 
 def test_only_v2_splits_without_transactions_or_markers_are_plain() -> None:
@@ -92,7 +82,7 @@ def test_only_v2_splits_without_transactions_or_markers_are_plain() -> None:
         rows["magic"], rows["size"], rows["position"] = 2, 61, (0, 61)
         rows["magic"][0], rows["attributes"][0] = magic, attributes
         cuts = np.empty((2, 3), np.int64)
-        sum_up(as_rows(rows), DENSEST, 122, 2**24, 0, 0, True, cuts)
+        sum_up(rows, 122, 2**24, (0, 0, True), cuts)
         assert cuts[0].tolist() == [1, int(magic < MAX_MAGIC), plain]
 
 

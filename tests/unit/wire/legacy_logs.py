@@ -10,11 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from tests.unit.wire.logs import NOW, random_batch
-from winnow.wire.batch import BATCH, LOG_APPEND_TIME, Codec
+from winnow.wire.batch import BATCH, LOG_APPEND_TIME, Codec, WalkStatus
 from winnow.wire.buffers import Bytes, Rows, as_bytes
 from winnow.wire.codecs import compress
 from winnow.wire.plain import Record
-from winnow.wire.walk import WalkStatus, walk_batches
+from winnow.wire.walk import walk_batches
 
 CODECS = (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4)
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 import numpy as np
 
 from tests.twins.encoding import encode_batch
-from winnow.wire.batch import BATCH, Codec
+from winnow.wire.batch import BATCH, Codec, WalkStatus
 from winnow.wire.buffers import Bytes, Rows, as_bytes
 from winnow.wire.plain import Record
-from winnow.wire.walk import WalkStatus, walk_batches
+from winnow.wire.walk import walk_batches
 
 NOW = 1_800_000_000_000
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numba import config
 
-from winnow.wire.crc import crc32c
+from winnow.wire.kernels.crc import crc32c
 
 ROOT = Path(__file__).resolve().parents[3]
 

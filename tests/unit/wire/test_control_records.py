@@ -91,10 +91,7 @@ def test_any_bytes_are_decoded_or_refused(junk: bytes, cut: int) -> None:
         with pytest.raises(CorruptLogError):
             decoded(decode_control_plain, bytes(batch))
         return
-    try:
-        plain = decoded(decode_control_plain, bytes(batch))
-    except CorruptLogError:
-        return  # the twin also checks the bytes after the first value
+    plain = decoded(decode_control_plain, bytes(batch))
     assert found.type.tolist() == plain.type.tolist()
     assert found.coordinator_epoch.tolist() == plain.coordinator_epoch.tolist()
     assert found.timestamp.tolist() == plain.timestamp.tolist()

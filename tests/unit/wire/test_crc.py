@@ -11,13 +11,10 @@ from hypothesis import strategies as st
 from numba import njit
 
 from tests.twins.crc import crc32c_plain
+from tests.twins.no_numba import without_numba
+from winnow.wire import crc
 from winnow.wire.buffers import Bytes, as_bytes
-from winnow.wire.crc import (
-    _advanced_by_tables,
-    crc32_part,
-    crc32c,
-    crc32c_extended,
-)
+from winnow.wire.kernels.crc import _advanced_by_tables, crc32_part, crc32c
 from winnow.wire.kernels.crc_folding import FEATURES, folded_by, step_bytes, widest_folding
 
 judge = crcmod.predefined.mkCrcFun("crc-32c")
@@ -33,6 +30,7 @@ def test_crc_has_the_check_value_of_the_standard() -> None:
     data = as_bytes(b"123456789")
     assert crc32c(data, 0, 9) == by_tables(data, 0, 9) == crc32c_plain(b"123456789") == 0xE3069283
     assert crc32_part(data, 0, 9) == zlib.crc32(b"123456789") == 0xCBF43926
+    assert crc.crc32_part(data, 0, 9) == 0xCBF43926
 
 
 @given(st.binary(max_size=100), st.integers(0, 9), st.integers(0, 9))
@@ -91,8 +89,12 @@ def test_widest_vectors_of_the_cpu_are_used() -> None:
 
 @given(data=st.binary(max_size=3000), cut=st.integers(0, 3000))
 def test_crc_can_be_extended(data: bytes, cut: int) -> None:
-    first = crc32c_extended(0, data[:cut])
+    first = crc.crc32c_extended(0, data[:cut])
     assert first == judge(data[:cut])
-    assert crc32c_extended(first, data[cut:]) == judge(data)
+    assert crc.crc32c_extended(first, data[cut:]) == judge(data)
+    with without_numba():
+        assert crc.crc32c_extended(first, data[cut:]) == judge(data)
+        assert crc.crc32c_extended(0, bytearray(data[:cut])) == first
+        assert crc.crc32c(as_bytes(data), cut // 2, len(data)) == judge(data[cut // 2 :])
     rest = np.frombuffer(data[cut:], np.uint8)
     assert _advanced_by_tables(np.uint64(first ^ 0xFFFFFFFF), rest, 0, len(rest)) == judge(data)

@@ -6,14 +6,20 @@ import random
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.twins.encoding import encode_batch
-from tests.unit.wire.logs import log, record
-from winnow.wire.batch import Codec
+from tests.twins.no_numba import without_numba
+from tests.unit.wire.legacy_logs import entry
+from tests.unit.wire.logs import log, random_log, record
+from winnow.errors import CorruptLogError
+from winnow.wire.batch import BATCH, Codec
 from winnow.wire.buffers import Buffer, Bytes, Rows
 from winnow.wire.codecs import decompress_into
 from winnow.wire.inflate import inflate, inflate_parts
 from winnow.wire.sink import Sink
+from winnow.wire.walk import walk_batches
 
 MIB = 2**20
 
@@ -71,3 +77,25 @@ def test_batches_larger_than_a_part_are_decompressed_only_once(
     parts = list(inflate_parts(buf, rows))
     assert [len(part.rows) for part in parts] == [1, 1, 1]
     assert again == []
+
+
+def outcome(data: bytes, rows: Rows) -> object:
+    try:
+        blocks = inflate(data, rows, limit=MIB)
+    except (CorruptLogError, ValueError) as error:
+        return type(error), str(error)
+    areas = [blocks.area(i).tobytes() for i in range(len(blocks.rows))]
+    return areas, blocks.rows.tolist(), *(array.tolist() for array in blocks[3:])
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10**6), st.data())
+def test_damaged_batches_are_inflated_alike_without_numba(seed: int, draw: st.DataObject) -> None:
+    data = bytearray(entry(0, seed % 2) + b"".join(random_log(seed)))
+    rows = np.zeros(99, BATCH)
+    count, _, _ = walk_batches(bytes(data), 0, 0, rows)
+    for _ in range(draw.draw(st.integers(0, 3))):
+        data[draw.draw(st.integers(0, len(data) - 1))] ^= draw.draw(st.integers(1, 255))
+    found = outcome(bytes(data), rows[:count])
+    with without_numba():
+        assert outcome(bytes(data), rows[:count]) == found

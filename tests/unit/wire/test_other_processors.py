@@ -12,14 +12,15 @@ import llvmlite.binding as llvm
 import pytest
 from llvmlite import ir
 
-from winnow.wire import crc
+from winnow.wire.kernels import crc
 
 ROOT = Path(__file__).parents[3]
 KERNELS = """
 import sys
 import llvmlite.binding as llvm
 from tests.twins.siphash import siphash_plain
-from winnow.wire import crc, key_search
+from winnow.wire import key_search
+from winnow.wire.kernels import crc
 from winnow.wire.buffers import as_bytes
 
 print(crc.CRC32C_BY)

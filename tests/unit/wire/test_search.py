@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.twins.encoding import encode_batch
+from tests.twins.no_numba import without_numba
 from tests.twins.walk import find_batch_plain
 from tests.unit.wire.legacy_logs import entry
 from tests.unit.wire.logs import random_log, record
@@ -18,6 +19,8 @@ END = 2**50
 def find(data: bytes, start: int = 0, least: int = 0, end: int = END) -> int:
     found = find_batch(data, start, least, end)
     assert found == find_batch_plain(data, start, least, end)
+    with without_numba():
+        assert found == find_batch(data, start, least, end)
     return found
 
 
@@ -49,3 +52,5 @@ def test_crafted_headers_do_not_force_unlimited_checksums() -> None:
         header[8:12] = (size - at - 12).to_bytes(4)
         data[at : at + 61] = header
     assert find_batch(bytes(data), 0, 0, END) == -1
+    with without_numba():
+        assert find_batch(bytes(data), 0, 0, END) == -1

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.twins.encoding import encode_batch
-from tests.twins.walk import walk_batches_plain
+from tests.twins.no_numba import without_numba
 from tests.unit.wire.logs import log, random_log, record
-from winnow.wire.batch import BATCH, HEADER_V2_SIZE
+from winnow.wire.batch import BATCH, HEADER_V2_SIZE, MAX_OFFSET, WalkStatus
 from winnow.wire.buffers import Rows
-from winnow.wire.walk import MAX_OFFSET, WalkStatus, describe, first_bad_crc, walk_batches
+from winnow.wire.walk import describe, first_bad_crc, walk_batches
 
 
 def legacy(offset: int, magic: int, value: bytes = b"v", timestamp: int = 77) -> bytes:
@@ -27,7 +27,10 @@ def walk(
 ) -> tuple[Rows, int, WalkStatus]:
     fast, slow = np.zeros(room, BATCH), np.zeros(room, BATCH)
     result = walk_batches(data, start, least, fast)
-    assert result == walk_batches_plain(data, start, least, slow)
+    bad = first_bad_crc(data, fast[: result[0]])
+    with without_numba():
+        assert result == walk_batches(data, start, least, slow)
+        assert bad == first_bad_crc(data, slow[: result[0]])
     assert fast.tolist() == slow.tolist()
     return fast[: result[0]], result[1], result[2]
 

@@ -10,7 +10,7 @@ import pytest
 from tests.twins.encoding import encode_batch
 from tests.unit.wire.legacy_logs import entry
 from tests.unit.wire.logs import record
-from winnow.wire import crc, names, record_checks, records, walk
+from winnow.wire import names, record_checks, records, walk
 from winnow.wire.batch import BATCH, Codec
 from winnow.wire.buffers import as_bytes
 from winnow.wire.choice import Era
@@ -19,23 +19,27 @@ from winnow.wire.inflate import closed, inflate
 from winnow.wire.internal_topics import CONSUMER_OFFSETS
 from winnow.wire.kernels import codec as codec_kernels
 from winnow.wire.kernels import compressed as compressed_kernels
+from winnow.wire.kernels import crc as crc_kernels
 from winnow.wire.kernels import filter as filter_kernels
 from winnow.wire.kernels import legacy as legacy_kernels
+from winnow.wire.kernels import names as name_kernels
+from winnow.wire.kernels import records as record_kernels
+from winnow.wire.kernels import walk as walk_kernels
 from winnow.wire.warm_up import warm_up
 
 KERNELS: list[Any] = [
-    walk._walk,
-    walk._first_bad_crc,
+    walk_kernels.walk,
+    walk_kernels.first_bad_crc,
     legacy_kernels.convert,
-    records._scan,
+    record_kernels.scan,
     record_checks._check,
-    walk._find,
-    names._count,
+    walk_kernels.find_batch,
+    name_kernels.count,
     compressed_kernels.filter_compressed,
     filter_kernels.assemble,
     codec_kernels._decompress,
     codec_kernels._compress,
-    crc._extended,
+    crc_kernels.extended,
 ]
 
 

@@ -10,11 +10,7 @@ import operator
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar
-
-from py4j.protocol import Py4JError
-from pyspark import SparkContext
-from pyspark.errors import PySparkException
+from typing import TYPE_CHECKING, TypeVar
 
 from winnow.advice import COPY
 from winnow.cleaning.commit.commit import kept_by
@@ -33,13 +29,16 @@ from winnow.logdir.names import LOG, QUARANTINE_PREFIX, segment_file
 from winnow.logdir.survey import LogDir
 from winnow.policy.sources import Unknown
 from winnow.policy.transaction_runs import fold
-from winnow.runtime.failed_job import cause_of
+from winnow.runtime.failed_job import cause_of, job_errors
 from winnow.runtime.failure import Failure, all_or_failure
 from winnow.runtime.spread import spread
 from winnow.state import PartitionState, Segment, TopicPartition
 from winnow.storage.places import free_bytes
 from winnow.survey.walk import TransactionsWanted, index_and_log, walk_segment
 from winnow.words import counted
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 _T = TypeVar("_T")
 _NEVER = 2**62
@@ -179,7 +178,7 @@ def _each(sc: SparkContext, pieces: Sequence[Callable[[], _T]], request: Request
             name=f"reading {counted(len(pieces), 'segment')}",
             progress=request.progress,
         )
-    except (Py4JError, PySparkException) as error:
+    except job_errors() as error:
         request.stop.check()
         raise WinnowError(
             "the Spark job failed",

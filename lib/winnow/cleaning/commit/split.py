@@ -11,8 +11,7 @@ import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-
-from pyspark import SparkContext
+from typing import TYPE_CHECKING
 
 from winnow.cleaning.commit.commit import kept_by
 from winnow.cleaning.plan import outcomes as report
@@ -31,6 +30,9 @@ from winnow.runtime.spread import spread
 from winnow.state import Segment
 from winnow.storage.places import Places
 from winnow.words import counted
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 
 def split_first(

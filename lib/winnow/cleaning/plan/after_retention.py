@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-
-from pyspark import SparkContext
+from typing import TYPE_CHECKING
 
 from winnow.cleaning.plan.partitions import Planned, PlannedPartition
 from winnow.cleaning.plan.planning import decide_again
@@ -14,6 +13,9 @@ from winnow.cleaning.result import RETAINED, PartitionResult
 from winnow.policy.decide import after_retention
 from winnow.runtime.cancel import attempted
 from winnow.runtime.failure import Failure
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 
 def compacted_next(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-
-from pyspark import SparkContext
+from typing import TYPE_CHECKING
 
 from winnow.cleaning.plan.decide_listed import decide_listed, to_walk, with_walks
 from winnow.cleaning.plan.partitions import (
@@ -40,6 +39,9 @@ from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
 from winnow.survey.place import ListedPartition
 from winnow.survey.survey import list_partitions
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 _READ_AHEAD = 500
 """Partitions whose topic ids are read side by side. Of more, the first listings would be too old.

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-
-from pyspark import SparkContext
+from typing import TYPE_CHECKING
 
 from winnow.cleaning.plan.partitions import SelectedPartition
 from winnow.cleaning.request import Request
@@ -27,6 +26,9 @@ from winnow.state import PartitionState, Segment
 from winnow.storage.places import Places
 from winnow.survey.place import ListedPartition
 from winnow.words import counted
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 NOT_REBUILT = Reason(
     "S8.2",

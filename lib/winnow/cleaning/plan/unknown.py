@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-
-from pyspark import SparkContext
+from typing import TYPE_CHECKING
 
 from winnow.cleaning.plan.partitions import UNREADABLE, SelectedPartition, SkippedPartition
 from winnow.cleaning.request import Request
@@ -21,6 +20,9 @@ from winnow.storage.places import Places
 from winnow.survey.place import ListedPartition, PartitionPlace
 from winnow.survey.survey import list_partitions
 from winnow.words import counted
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 _PER_TASK = 256
 

@@ -14,11 +14,10 @@ from winnow.scan.cut import batches_checksum
 from winnow.scan.job import GroupJob, PartitionJob
 from winnow.scan.topic_usage import Holdings, HoldingsCounter
 from winnow.scan.values import SegmentSummary
-from winnow.wire.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
+from winnow.wire.batch import CONTROL, DELETE_HORIZON, EMPTY, LEGACY, TRANSACTIONAL, bits_of
 from winnow.wire.buffers import as_bytes
 from winnow.wire.filtering import Filtered
 from winnow.wire.internal_topics import INTERNAL_TOPICS
-from winnow.wire.kernels.headers import EMPTY, LEGACY, bits_of
 
 _MAY_CHANGE = TRANSACTIONAL | CONTROL | DELETE_HORIZON | LEGACY | EMPTY
 """Time alone changes markers and what has a delete horizon; other partitions' coordinators decide

@@ -21,12 +21,11 @@ from winnow.scan.cut import Split, batches_checksum
 from winnow.scan.job import GroupJob, PartitionJob
 from winnow.scan.resolve import Survivors
 from winnow.storage.segment_io import Bytes, map_range
-from winnow.wire.batch import CODEC_MASK, CONTROL
+from winnow.wire.batch import CODEC_MASK, CONTROL, LEGACY, bits_of
 from winnow.wire.buffers import Rows
 from winnow.wire.choice import Era
 from winnow.wire.filtering import Filtered, filter_batches, filter_in_cache
 from winnow.wire.inflate import closed, inflate_parts
-from winnow.wire.kernels.headers import LEGACY, bits_of
 
 _SMALL_BATCH_BYTES = 1024
 """Mean batch size below which parsing headers is the bottleneck."""

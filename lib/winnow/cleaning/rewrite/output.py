@@ -13,7 +13,7 @@ from winnow.cleaning.rewrite.counts import OutputCounts
 from winnow.cleaning.rewrite.filter import GroupFilter
 from winnow.clock import ms_since
 from winnow.logdir.commit.swap import StagedGroup
-from winnow.logdir.indexes.index import IndexBuilder
+from winnow.logdir.indexes.builder import IndexBuilder
 from winnow.logdir.indexes.txnindex import encode_txn_index
 from winnow.logdir.names import INDEX_SUFFIXES, segment_file
 from winnow.runtime.cores import Cores

@@ -15,18 +15,17 @@ import numpy as np
 
 from winnow.errors import CorruptLogError, VerificationError
 from winnow.logdir.batches import end_of, read_batches
-from winnow.logdir.indexes.index import IndexBuilder
+from winnow.logdir.indexes.builder import IndexBuilder
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX
 from winnow.storage.file_tree import PIECE_BYTES
 from winnow.storage.places import Places
 from winnow.storage.segment_io import PacedPlaces, drop_cached
 from winnow.storage.urls import is_remote
 from winnow.survey.gather import control_columns, decode_aborted
-from winnow.wire.batch import BATCH, CONTROL, DELETE_HORIZON, MAX_OFFSET_SPAN
+from winnow.wire.batch import BATCH, CONTROL, DELETE_HORIZON, MAX_OFFSET_SPAN, bits_of
 from winnow.wire.buffers import Array
 from winnow.wire.control import ControlType
 from winnow.wire.crc import crc32c_extended
-from winnow.wire.kernels.headers import bits_of
 from winnow.wire.walk import first_bad_crc
 
 _PIECE_BYTES = 2 * 2**20

@@ -15,10 +15,9 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pyspark import SparkContext
 
 from winnow.cleaning.summaries.store import read_keys
 from winnow.cleaning.summaries.truncated import seemingly_in, share_seemingly_in, size_of
@@ -34,6 +33,9 @@ from winnow.state import PartitionState
 from winnow.survey.survey import ToWalk, together, walk_segments
 from winnow.survey.walk import SegmentWalk
 from winnow.words import counted
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 _At = tuple[int, int]
 """Number of a partition, and of a segment in it."""

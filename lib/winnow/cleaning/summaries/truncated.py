@@ -6,20 +6,16 @@ bits are written in unary: for each of their values, a 1 for each key and a 0. T
 each key follow. `tests.twins.truncated` is the plain twin.
 """
 
-# ruff: noqa: ANN401 - kernels take and return arrays
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-
-from winnow.compiled import njit
 
 Keys: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.uint64]]"
 
 REST_BITS = 14
 """Bits of each key that are stored as they are."""
-_REST = 2**REST_BITS - 1
 
 
 def first_bits(count: int) -> int:
@@ -40,10 +36,12 @@ def share_seemingly_in(count: int) -> float:
 
 def packed(keys: Keys) -> Keys:
     """Return the set of `keys`, which ascend, as little-endian words."""
+    from winnow.cleaning.summaries.kernels import pack  # noqa: PLC0415 - with numba
+
     first = first_bits(len(keys))
     unary = np.zeros(_words(len(keys) + 2**first), np.uint64)
     rest = np.zeros(_words(len(keys) * REST_BITS), np.uint64)
-    _pack(keys, first, unary, rest)
+    pack(keys, first, unary, rest)
     return np.concatenate([unary, rest]).astype("<u8", copy=False)
 
 
@@ -52,12 +50,14 @@ def seemingly_in(keys: Keys, words: Keys, count: int) -> Keys:
 
     Raises ValueError if `words` is no such set.
     """
+    from winnow.cleaning.summaries.kernels import find  # noqa: PLC0415 - with numba
+
     if words.nbytes != size_of(count):
         raise ValueError(f"{words.nbytes} bytes for {count} keys")
     first = first_bits(count)
     unary = _words(count + 2**first)
     found = np.empty(len(keys), np.bool_)
-    hits = _find(keys, count, first, words[:unary], words[unary:], found)
+    hits = find(keys, count, first, words[:unary], words[unary:], found)
     if hits < 0:
         raise ValueError("the keys of a set do not ascend, or one is missing")
     return keys[found]
@@ -65,53 +65,6 @@ def seemingly_in(keys: Keys, words: Keys, count: int) -> Keys:
 
 def _words(bits: int) -> int:
     return -(-bits // 64)
-
-
-@njit(cache=True, nogil=True)
-def _pack(keys: Any, first: int, unary: Any, rest: Any) -> None:
-    one = np.uint64(1)
-    shift = np.uint64(64 - first)
-    cut = np.uint64(64 - first - REST_BITS)
-    for i in range(keys.shape[0]):
-        bit = np.int64(keys[i] >> shift) + i
-        unary[bit >> 6] |= one << np.uint64(bit & 63)
-        value = (keys[i] >> cut) & np.uint64(_REST)
-        at = i * REST_BITS
-        word, offset = at >> 6, at & 63
-        rest[word] |= value << np.uint64(offset)
-        if offset + REST_BITS > 64:
-            rest[word + 1] |= value >> np.uint64(64 - offset)
-
-
-@njit(cache=True, nogil=True)
-def _find(keys: Any, count: int, first: int, unary: Any, rest: Any, found: Any) -> int:
-    """Mark the keys that are in the set. Return their number, -1 for a set that ends too early."""
-    one = np.uint64(1)
-    cut = np.uint64(64 - first - REST_BITS)
-    bits = count + (1 << first)
-    i = bit = hits = 0
-    for j in range(keys.shape[0]):
-        wanted = keys[j] >> cut
-        at_it = False
-        while i < count:
-            while bit < bits and not (unary[bit >> 6] >> np.uint64(bit & 63)) & one:
-                bit += 1
-            if bit >= bits:
-                return -1
-            at = i * REST_BITS
-            word, offset = at >> 6, at & 63
-            value = rest[word] >> np.uint64(offset)
-            if offset + REST_BITS > 64:
-                value |= rest[word + 1] << np.uint64(64 - offset)
-            value = (np.uint64(bit - i) << np.uint64(REST_BITS)) | (value & np.uint64(_REST))
-            if value >= wanted:
-                at_it = value == wanted
-                break
-            i += 1
-            bit += 1
-        found[j] = at_it
-        hits += at_it
-    return hits
 
 
 def warm_up() -> None:

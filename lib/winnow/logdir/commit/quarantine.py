@@ -24,7 +24,7 @@ from winnow.logdir.commit.staging import move_aside, remove_staging
 from winnow.logdir.commit.swap import check_replaceable, exchange
 from winnow.logdir.damage import Damage
 from winnow.logdir.files import files_of
-from winnow.logdir.indexes.index import IndexBuilder
+from winnow.logdir.indexes.builder import IndexBuilder
 from winnow.logdir.names import LOG, QUARANTINE_PREFIX, STAGING_PREFIX, TXNINDEX, segment_file
 from winnow.state import PartitionState, Segment
 from winnow.storage.contract import Storage

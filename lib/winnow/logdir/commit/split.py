@@ -19,7 +19,7 @@ from winnow.logdir.commit.keeping import keep
 from winnow.logdir.commit.staged_segment import StagedSegment
 from winnow.logdir.commit.swap import check_replaceable, exchange, mark_deleted
 from winnow.logdir.files import files_in, files_of, removable, remove_files
-from winnow.logdir.indexes.index import IndexBuilder
+from winnow.logdir.indexes.builder import IndexBuilder
 from winnow.logdir.indexes.txnindex import decode_txn_index, encode_txn_index
 from winnow.logdir.names import DELETED, LOG, MAX_LONG, TXNINDEX, segment_file
 from winnow.state import Segment

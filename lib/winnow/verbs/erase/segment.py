@@ -22,7 +22,7 @@ from winnow.errors import errors_inside
 from winnow.logdir.batches import Piece, read_batches
 from winnow.logdir.commit.staged_segment import StagedSegment, source_mtime_ns
 from winnow.logdir.commit.swap import StagedGroup
-from winnow.logdir.indexes.index import IndexBuilder
+from winnow.logdir.indexes.builder import IndexBuilder
 from winnow.logdir.names import LOG, TXNINDEX, segment_file
 from winnow.policy.config import TopicConfig
 from winnow.state import Segment

@@ -24,6 +24,8 @@ from winnow.wire.batch import (
     FRAME_SIZE,
     MAGIC_AT,
     MAX_MAGIC,
+    MAX_OFFSET,
+    WalkStatus,
     has_producer,
     out_of_reach,
 )
@@ -32,7 +34,7 @@ from winnow.wire.crc import crc32c
 from winnow.wire.inflate import inflate_parts
 from winnow.wire.record_checks import check_records
 from winnow.wire.record_faults import Fault, record_error
-from winnow.wire.walk import MAX_OFFSET, WalkStatus, find_batch
+from winnow.wire.walk import find_batch
 
 _CAREFUL_BYTES = 4096
 """Size of a read where a whole piece can't be read: up to what the disk fails to return."""

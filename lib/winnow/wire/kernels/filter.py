@@ -20,20 +20,13 @@ from winnow.wire.batch import (
     LOG_APPEND_TIME,
     MAX_MAGIC,
     NO_TIMESTAMP,
+    SMALLEST_RECORD,
     TRANSACTIONAL,
 )
 from winnow.wire.buffers import Bytes, Rows
 from winnow.wire.choice import COPY, DROP, EMPTY, REWRITE, BatchActions, Choice, Retention
 from winnow.wire.kernels.memory import copy_bytes
-from winnow.wire.kernels.record import (
-    AHEAD,
-    SMALLEST_RECORD,
-    inlined,
-    kernel,
-    open_area,
-    parse_record,
-    prefetch,
-)
+from winnow.wire.kernels.record import AHEAD, inlined, kernel, open_area, parse_record, prefetch
 from winnow.wire.kernels.varint import read_varint
 from winnow.wire.kernels.writing import (
     ENTRY_SIZE,

@@ -1,6 +1,4 @@
-"""Passes over the headers of batches: what they are, where their records lie, and how many (S2.1,
-S2.2).
-"""
+"""Passes over the headers of batches: where their records lie, and how many (S2.1, S2.2)."""
 
 from __future__ import annotations
 
@@ -13,34 +11,10 @@ from winnow.wire.batch import (
     HEADER_V2_SIZE,
     MAX_MAGIC,
     RECORD_OVERHEAD_V0,
+    SMALLEST_RECORD,
 )
-from winnow.wire.buffers import Rows, as_rows
-from winnow.wire.kernels.record import SMALLEST_RECORD, kernel
-
-LEGACY = 1 << 16
-"""A batch of v0 or v1."""
-EMPTY = 1 << 17
-"""A v2 batch without records."""
-
-
-@kernel
-def _bits_of(rows: Rows) -> int:
-    bits = 0
-    for i in range(rows.size):
-        row = rows[i]
-        bits |= int(row.attributes) & 0xFFFF
-        if row.magic < MAX_MAGIC:
-            bits |= LEGACY
-        elif row.record_count < 1:
-            bits |= EMPTY
-    return bits
-
-
-def bits_of(batches: Rows) -> int:
-    """Return the bits that any of the batches has in its attributes, and LEGACY and EMPTY if any is
-    such a batch. `batches`: dtype BATCH.
-    """
-    return int(_bits_of(as_rows(batches)))
+from winnow.wire.buffers import Rows
+from winnow.wire.kernels.record import kernel
 
 
 @kernel
@@ -54,32 +28,28 @@ def find_areas(
     legacy: NDArray[np.bool_],
     compressed: NDArray[np.bool_],
     unread: NDArray[np.bool_],
-) -> tuple[bool, int]:
-    """Fill one item per batch. Return (whether each batch lies in `raw_size` bytes, compressed
-    bytes to read).
+) -> bool:
+    """Fill one item per batch. Return whether each batch lies in `raw_size` bytes.
 
     For v0 and v1, `begin` is the least byte at which an entry can end. `unread`: compressed and
     `skipped`. Their areas are empty.
     """
-    to_read = 0
     for i in range(rows.size):
         row = rows[i]
         stop = row.position + row.size
         legacy[i] = row.magic < MAX_MAGIC
         at = row.position + (FRAME_SIZE + RECORD_OVERHEAD_V0 if legacy[i] else HEADER_V2_SIZE)
         if row.position < 0 or at > stop or stop > raw_size:
-            return False, to_read
+            return False
         codecs[i] = row.attributes & CODEC_MASK
         # An empty batch that cleaning left has no payload, whatever its codec bits say.
         compressed[i] = codecs[i] != 0 and not legacy[i] and (row.record_count > 0 or stop > at)
         unread[i] = compressed[i] and skipped[i]
         if unread[i]:
             at = stop = 0
-        elif compressed[i]:
-            to_read += stop - at
         begin[i] = at
         end[i] = stop
-    return True, to_read
+    return True
 
 
 @kernel

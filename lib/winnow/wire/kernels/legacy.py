@@ -19,6 +19,7 @@ from winnow.wire.batch import (
     LOG_APPEND_TIME,
     MAGIC_AT,
     MAX_MAGIC,
+    MAX_OFFSET,
     MAX_OFFSET_SPAN,
     NO_TIMESTAMP,
     RECORD_OVERHEAD_V0,
@@ -26,7 +27,7 @@ from winnow.wire.batch import (
     TIMESTAMP_V1_AT,
 )
 from winnow.wire.buffers import Bytes, Rows
-from winnow.wire.crc import crc32_part
+from winnow.wire.kernels.crc import crc32_part
 from winnow.wire.kernels.memory import (
     copy_bytes,
     load_be32,
@@ -38,7 +39,6 @@ from winnow.wire.kernels.memory import (
 from winnow.wire.kernels.record import kernel
 from winnow.wire.kernels.varint import size_of_varint, write_varint
 from winnow.wire.record_faults import Fault
-from winnow.wire.walk import MAX_OFFSET
 
 
 @kernel

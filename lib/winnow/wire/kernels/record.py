@@ -14,6 +14,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from winnow.compiled import njit
+from winnow.wire.batch import SMALLEST_RECORD
 from winnow.wire.buffers import Bytes, RecordBlocks
 from winnow.wire.kernels.memory import load_byte, load_word
 from winnow.wire.kernels.varint import is_shortest, read_varint, read_varlong
@@ -53,9 +54,6 @@ def _prefetch(typingctx: Any, buf: Any, pos: Any) -> Any:
 _function: Any = cgutils.get_or_insert_function
 prefetch: Any = intrinsic(_prefetch)
 """prefetch(buf, pos): a hint that never reads, even if it points beyond the buffer."""
-
-SMALLEST_RECORD = 7
-"""Bytes of a record without key, value and headers: length, attributes and five numbers."""
 
 _WORD = 8
 _LONGEST_START = 3 + 1 + 3 + 3 + _WORD

@@ -26,7 +26,7 @@ from winnow.wire.batch import (
     TIMESTAMP_V1_AT,
 )
 from winnow.wire.buffers import Bytes
-from winnow.wire.crc import crc32_part, crc32c
+from winnow.wire.kernels.crc import crc32_part, crc32c
 from winnow.wire.kernels.memory import copy_bytes, store_be16, store_be32, store_be64, store_byte
 from winnow.wire.kernels.record import kernel
 from winnow.wire.kernels.varint import read_varint, size_of_varint, write_varint
