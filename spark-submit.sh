@@ -105,8 +105,8 @@ while (($#)); do
 done
 
 case $verb in
-    plan | clean | apply | erase | explain | verify | doctor | history | demo | script) ;;
-    inspect | recover | package | set-up) without_spark=yes ;;
+    plan | clean | prepare | apply | erase | explain | verify | doctor | history | demo | script) ;;
+    inspect | recover | package | commit | set-up) without_spark=yes ;;
     *) without_spark=yes ;; # no verb or an unknown verb: the command line reports it at once
 esac
 

@@ -12,7 +12,7 @@ fails never stops the others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -34,7 +34,8 @@ from winnow.cleaning.result import PartitionResult
 from winnow.cleaning.rewrite.compaction import estimate
 from winnow.cleaning.schedule import Schedule, ToEstimate, ToRead, ToStage, compacted_bytes
 from winnow.cleaning.stage import NOT_BEGUN, stage
-from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
+from winnow.cleaning.staged import StagedPartition
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, WinnowError
 from winnow.runtime.cancel import attempted
 from winnow.runtime.failure import Failure, failure
 from winnow.runtime.progress import Within
@@ -46,6 +47,30 @@ Results = dict[int, PartitionResult]
 
 
 @dataclass(frozen=True, slots=True)
+class Ending:
+    """What a run does with a partition that is planned or staged."""
+
+    retain: Callable[[PlannedPartition, Request], PartitionResult] = retain_only
+    """For partitions that are not compacted."""
+    commit: Callable[
+        [PlannedPartition, StagedPartition, Request], StagedPartition | PartitionResult
+    ] = commit
+    """Returns what is in place if groups remain."""
+    changes_logs: bool = True
+    """Whether segments may be split before a compaction, and a partition may be compacted after its
+    retention.
+    """
+
+
+COMMITTING = Ending()
+_TO_SPLIT = Failure(
+    "a segment spans more than 2^31 - 1 offsets and must be split first, which only `clean` does, "
+    "while the broker is stopped",
+    WinnowError.exit_code,
+)
+
+
+@dataclass(frozen=True, slots=True)
 class Cleaned:
     """One result for each partition, in the order given."""
 
@@ -54,8 +79,10 @@ class Cleaned:
     """Peak temporary space: bytes written, but not yet in place."""
 
 
-def clean(sc: SparkContext, partitions: Sequence[Planned], request: Request) -> Cleaned:
-    """Clean the partitions. Return one result for each.
+def clean(
+    sc: SparkContext, partitions: Sequence[Planned], request: Request, ending: Ending = COMMITTING
+) -> Cleaned:
+    """Clean the partitions, or prepare that. Return one result for each.
 
     Headers that were not read before are read now, batch by batch.
     """
@@ -72,20 +99,20 @@ def clean(sc: SparkContext, partitions: Sequence[Planned], request: Request) -> 
                 reading, now = batch, _for_batch(batch, request)
                 read = _read(sc, batch.partitions, now)
                 schedule.used(split_bytes(read.values()))
-                parts = split_first(sc, read, now)
+                parts = split_first(sc, read, now) if ending.changes_logs else {}
                 split |= parts.keys()
                 read |= parts
-                following = _retain(sc, read, results, now)
+                following = _retain(sc, read, results, now, ending)
                 for number in following.keys() - retained.keys():
                     retained[number] = results[number]
                     schedule.read_later(number, following[number])
                 # After retention, which may have freed space.
-                _stage_later(read, results, schedule, now)
+                _stage_later(read, results, schedule, now, ending)
             case ToEstimate():
                 now = request
                 _stage_with_exact_sizes(sc, batch.partitions, results, schedule, now)
             case ToStage():
-                _stage_and_commit(sc, batch, results, schedule, now)
+                _stage_and_commit(sc, batch, results, schedule, now, ending)
     final = []
     for number, first in enumerate(partitions):
         result = results[number]
@@ -128,6 +155,7 @@ def _retain(
     read: Mapping[int, Planned | PartitionResult],
     results: Results,
     request: Request,
+    ending: Ending,
 ) -> dict[int, Planned]:
     """Apply the retention of partitions that are not compacted, and add their results. Return, by
     number, those to compact afterwards, in their current state and without walks.
@@ -141,7 +169,7 @@ def _retain(
     def retain(item: PlannedPartition) -> PartitionResult:
         if request.stop.reason is not None:
             return report.stopped(item, request.stop.reason)
-        return retain_only(item, request)
+        return ending.retain(item, request)
 
     done = commit_several(
         [partial(retain, item) for item in items.values()],
@@ -150,6 +178,8 @@ def _retain(
         doing="applying retention",
     )
     results |= zip(items, done, strict=True)
+    if not ending.changes_logs:
+        return {}
     return compacted_next(sc, items, results, request)
 
 
@@ -158,6 +188,7 @@ def _stage_later(
     results: Results,
     schedule: Schedule,
     request: Request,
+    ending: Ending,
 ) -> None:
     """Add the partitions that are compacted to the schedule, and the results of those that failed
     or are left alone.
@@ -171,6 +202,8 @@ def _stage_later(
             continue  # retention was applied
         elif request.stop.reason is not None:
             results[number] = report.stopped(item, request.stop.reason)
+        elif item.overflowed and not ending.changes_logs:
+            results[number] = report.failed(item, _TO_SPLIT)
         else:
             try:
                 schedule.stage_later(number, make_ready(item, request))
@@ -212,7 +245,12 @@ def _stage_with_exact_sizes(
 
 
 def _stage_and_commit(
-    sc: SparkContext, batch: ToStage, results: Results, schedule: Schedule, request: Request
+    sc: SparkContext,
+    batch: ToStage,
+    results: Results,
+    schedule: Schedule,
+    request: Request,
+    ending: Ending,
 ) -> None:
     """Stage a batch, and commit its partitions side by side. Of one that is too large for the free
     space, some groups remain for a later batch.
@@ -231,7 +269,7 @@ def _stage_and_commit(
     commits = [
         partial(give_up, ready.item, ready.staged, outcome, request)
         if isinstance(outcome, Failure)
-        else partial(commit, ready.item, outcome, request)
+        else partial(ending.commit, ready.item, outcome, request)
         for ready, outcome in zip(partitions.values(), staged, strict=True)
     ]
     done = commit_several(

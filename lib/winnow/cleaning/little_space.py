@@ -82,7 +82,7 @@ _BLOCK_BYTES = 4_096
 
 def seed_bytes(made: ReadyPartition, request: Request) -> int:
     """Return the bytes on disk of the indexes that may be removed before the round."""
-    if made.staged.begun or request.keep_replaced or request.max_extra_space is not None:
+    if made.staged.begun or request.frees_nothing or request.max_extra_space is not None:
         return 0
     sizes = (
         size or 0

@@ -9,13 +9,14 @@ from functools import partial
 from typing import Any, Literal, Self, get_args
 
 from winnow.arguments import check_least, clock_ms, names, refused
+from winnow.cleaning.asked import SettingsAsked
 from winnow.clock import new_run_id
 from winnow.errors import UsageError
 from winnow.logdir.topic_globs import check_globs, is_wanted
 from winnow.policy.sources import Settings
 from winnow.runtime.progress import Progress, Silence
 from winnow.runtime.stop import Stop
-from winnow.storage.contract import Storage
+from winnow.storage.contract import Storage, Volume
 from winnow.storage.places import KEEP_FREE_BYTES, Places
 
 Only = Literal["retention", "compaction"]
@@ -29,6 +30,8 @@ OnCorrupt = Literal["leave", "fail", "quarantine"]
 stop at the first that is found later. Or move damaged batches out of the log where that is possible
 (`winnow.cleaning.commit.quarantine`).
 """
+_LEAST_FREE = 10 * 2**30
+"""Bytes that a preparation leaves free on each disk by default: a full disk ends a broker."""
 Seen = Callable[[Sequence[Any], "Request"], None]
 """Receives the basis of all decisions before anything is done. An exception ends the run."""
 
@@ -40,6 +43,31 @@ _CHECKS: Mapping[str, Callable[[Any, str], object]] = {
     "now": clock_ms,
 }
 """Each raises UsageError for a value that makes no sense for the option with this name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preparing:
+    """What a run needs that only prepares a cleaning, for a later commit."""
+
+    asked: SettingsAsked
+    most_age_ms: int
+    """How old a preparation may be when it is committed."""
+    keep_free: int | None = None
+    """Bytes that must remain free on each disk. None: a tenth of the disk, at least 10 GiB, and
+    half of the rest.
+    """
+
+    def free_bytes(self, directory: str) -> int:
+        """Return how many bytes may still be written to the directory's file system."""
+        volume = Places().volume(directory)
+        left = volume.free_bytes - self.kept_free(volume)
+        return left if self.keep_free is not None else left // 2
+
+    def kept_free(self, volume: Volume) -> int:
+        """Return the bytes that must remain free on a disk."""
+        if self.keep_free is not None:
+            return self.keep_free
+        return max(volume.total_bytes // 10, _LEAST_FREE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +100,8 @@ class Request:
     """Maximal bytes that all tasks together read and write per second. None: the limit of
     `log.cleaner.io.max.bytes.per.second`.
     """
+    preparing: Preparing | None = None
+    """Set if what is staged stays where it is, for a later commit. `touch` is False."""
     estimate: bool = False
     """For a plan: read all records and report exactly what compaction would keep."""
     seen: Seen | None = field(default=None, repr=False, compare=False)
@@ -126,6 +156,11 @@ class Request:
             raise refused("throttle", "bytes per second, more than 0", rate)
         globs = {name: names(asked.get(name, ()), name) for name in ("topics", "exclude")}
         return cls(touch=touch, **asked | globs)
+
+    @property
+    def frees_nothing(self) -> bool:
+        """Whether the run frees no space: it keeps what it replaces, or replaces nothing."""
+        return self.keep_replaced or self.preparing is not None
 
     def check_globs(self, topics: Collection[str]) -> None:
         """Raise UsageError for a glob that matches none of `topics`, of all log directories. Also

@@ -146,7 +146,7 @@ class Schedule:
     def staged(self, staged_bytes: int) -> None:
         """Count what was staged by one batch."""
         self.used(self._kept_bytes + staged_bytes)
-        if self._request.keep_replaced:
+        if self._request.frees_nothing:
             self._kept_bytes += staged_bytes
 
     def used(self, temporary_bytes: int) -> None:

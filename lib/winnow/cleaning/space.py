@@ -68,19 +68,19 @@ class Room:
 def room_for(request: Request, *, held: int = 0) -> Room:
     """Return the room that there is now. `held`: bytes of `max_extra_space` that are used up."""
     limit = request.max_extra_space
-    return Room(
-        None if limit is None else limit - held,
-        free=partial(free_bytes, keep_free=request.keep_free),
-    )
+    free: Callable[[str], int] = partial(free_bytes, keep_free=request.keep_free)
+    if request.preparing is not None:
+        free = request.preparing.free_bytes
+    return Room(None if limit is None else limit - held, free=free)
 
 
 def needed_bytes(job: PartitionJob, request: Request) -> int:
     """Return the most bytes that are written at one time before as many are removed.
 
     Groups are committed one after the other, ascending, and each commit removes its sources: that
-    makes room on the disk, but raises no limit. With `keep_replaced` it removes nothing.
+    makes room on the disk, but raises no limit. With `frees_nothing` it removes nothing.
     """
-    if request.keep_replaced:
+    if request.frees_nothing:
         return job.most_bytes
     needed = freed = 0
     for group in job.groups:

@@ -64,13 +64,13 @@ def stage(
 
 
 def _next_part(ready: ReadyPartition, room: Room, request: Request) -> PartitionJob | Failure:
-    """Return the next groups that fit. With `keep_replaced`, a commit frees no space for a later
+    """Return the next groups that fit. With `frees_nothing`, a commit frees no space for a later
     batch: all groups must fit together.
     """
     job, first = ready.job, len(ready.staged.placed)
     left = room.at(job.directory)
     count = fitting(job.groups[first:], left)
-    if count and not (request.keep_replaced and count < len(job.groups)):
+    if count and not (request.frees_nothing and count < len(job.groups)):
         return job.part(first, count)
     return no_space(job.groups[first].most_bytes, left, request)
 

@@ -22,6 +22,7 @@ from winnow.cli.line.takes import takes
 from winnow.cli.options import GROUPS, OUTPUT, SAFETY, SPACE, names_of
 from winnow.cli.out import tell_page
 from winnow.cli.package import PackageOptions, run_package
+from winnow.cli.prepared import CommitOptions, PrepareOptions, run_commit, run_prepare
 from winnow.cli.recover import RecoverOptions, run_recover
 from winnow.cli.run import ApplyOptions, RunOptions, run_apply, run_or_plan
 from winnow.cli.set_up import run_set_up
@@ -87,6 +88,21 @@ _CARRY_OUT = [
 for _name in ("plan", "clean"):  # the same options, so a user only has to change one word
     _add(_name, partial(run_or_plan, _name), RunOptions, "log_dirs", *names_of(*GROUPS), ...)
 _add("apply", run_apply, ApplyOptions, ..., *_CARRY_OUT)
+_add(
+    "prepare",
+    run_prepare,
+    PrepareOptions,
+    *("log_dirs", "topics", "exclude", "only", "now", *_SETTINGS, "timeout", ...),
+    *("max_extra_space", "keep_free", "throttle", "read_everything"),
+    *("all", "summary", "log_file", "result", *_LAST),
+)
+_add(
+    "commit",
+    run_commit,
+    CommitOptions,
+    *("log_dirs", "topics", "exclude", "keep_replaced", "timeout", ...),
+    *("all", "summary", "log_file", "result", "quiet", "json"),
+)
 _add(
     "erase",
     run_erase,

@@ -11,7 +11,7 @@ from winnow.advice import REBUILT
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import largest_timestamp
 from winnow.logdir.checkpoints import read_leader_epochs
-from winnow.logdir.commit.leftovers import leftover_names
+from winnow.logdir.commit.leftovers import leftover_names, preparations
 from winnow.logdir.commit.lost import check_end, lost_error, lost_segments
 from winnow.logdir.files import difference, segment_of
 from winnow.logdir.indexes.index import (
@@ -67,6 +67,8 @@ class SegmentListing:
     leftovers: tuple[str, ...]
     """Names left by an interrupted cleaning or deletion; `recovery.recover` deals with them."""
     problems: tuple[CorruptLogError, ...]
+    preparations: tuple[str, ...] = ()
+    """Names of staging directories that `commit` may use (S8.12). They are not leftovers."""
     unflushed: tuple[int, ...] = ()
     """Base offsets of the segments that a broker recovers. Only sizes and times of their files are
     known, until `recovered_listing` receives what was read.
@@ -211,6 +213,7 @@ def _listing(
         leader_epochs=leader_epochs,
         leftovers=leftovers,
         problems=tuple(problems),
+        preparations=preparations(storage, directory, found.entries),
     )
 
 

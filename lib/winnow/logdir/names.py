@@ -68,6 +68,19 @@ KEEPING_SUFFIX = "-keep"
 METADATA_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 """Name of a KRaft snapshot: its end offset and epoch. Its own batches start at 0."""
 
+JOURNAL = "round.json"
+"""In a staging directory: the journal of a cleaning round (`winnow.logdir.commit.journal`)."""
+PREPARED = "prepared.json"
+"""In a staging directory: what `commit` must check before it uses the directory (S8.12)."""
+
+
+def is_staging(name: str) -> bool:
+    """Return whether a sub-directory of a partition directory has this name only while a run
+    stages segments, or until they are committed.
+    """
+    return name.startswith(STAGING_PREFIX) and not name.startswith((KEPT_PREFIX, QUARANTINE_PREFIX))
+
+
 _SNAPSHOT_ENDINGS = (".checkpoint", ".checkpoint.part", ".checkpoint.deleted")
 _EPOCH_AT, _EPOCH_END = 21, 31
 

@@ -40,6 +40,8 @@ def _read(value: JsonValue, kind: Any, beside: Collection[str] | None) -> object
     origin, inner = get_origin(kind), get_args(kind)
     if type(None) in inner:
         return None if value.raw is None else _read(value, inner[0], beside)
+    if origin is Annotated and inner[0] is float:
+        return value.number(least=inner[1], most=inner[2])
     if origin is Annotated or kind is int:
         _, least, most = inner or (int, -MAX_LONG, MAX_LONG)
         return value.integer(least=least, most=most)

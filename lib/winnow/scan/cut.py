@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from winnow.advice import COPY
 from winnow.errors import CorruptLogError
+from winnow.logdir.batches import bad_crcs, read_batches
 from winnow.pickling import pickled_by_fields
 from winnow.runtime.spool import StoredKeys
 from winnow.scan import plain_cut
 from winnow.small_work import is_small
+from winnow.storage.contract import Storage
 from winnow.wire.batch import BATCH
 from winnow.wire.buffers import Rows, as_rows
 
@@ -63,6 +65,16 @@ def sum_up(
     from winnow.scan import cut_kernel  # noqa: PLC0415 - with numba
 
     return cut_kernel.sum_up(*given)  # type: ignore[no-any-return]
+
+
+def checksum_of_log(storage: Storage, path: str, *, size: int, least_offset: int) -> int:
+    """Return the `batches_checksum` of all batches of a file. Raises CorruptLogError for damage."""
+    checksum = 0
+    for piece in read_batches(storage, path, size=size, least_offset=least_offset):
+        for bad in bad_crcs(piece):
+            raise CorruptLogError("wrong CRC", where=f"{path} at byte {piece.position(bad)}")
+        checksum = batches_checksum(piece.rows, checksum)
+    return checksum
 
 
 @pickled_by_fields

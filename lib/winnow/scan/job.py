@@ -86,6 +86,10 @@ class PartitionJob(RoundFacts):
     """Directory for the summaries of its groups (`cleaning.summaries`). None: none are made."""
     unique_keys: bool = False
     """Whether each key will be known to have one record below `end_offset`."""
+    keep_free: int | None = None
+    """Bytes that must remain free on the disk of `staging`, looked at before each group is written.
+    None: they were looked at before the job.
+    """
     least_summed_up: int = 0
     """Log bytes that an output must have at least to be summed up."""
 

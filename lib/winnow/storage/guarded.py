@@ -68,6 +68,20 @@ def open_file(path: str, flags: int = os.O_RDONLY) -> int:
     return descriptor
 
 
+def create_whole_path(path: str, mode: int) -> int:
+    """Create a file for writing by one call, and return its descriptor. Unlike in
+    `winnow.storage.creating`, no descriptor of its directory is held, which a broker may be
+    removing. FileExistsError if the name is taken, LinkError if the path leads through a link.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return _openat2(path, flags, mode) if _has_openat2() else os.open(path, flags, mode)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise link_on(path) from None
+        raise
+
+
 def open_dir(path: str) -> int:
     """Open a directory to list or sync it."""
     return open_guarded(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -169,11 +183,11 @@ def _syscall() -> Any:  # noqa: ANN401 - what ctypes makes of a C function has n
     return call
 
 
-def _openat2(path: str, flags: int) -> int:
+def _openat2(path: str, flags: int, mode: int = 0) -> int:
     name = os.fsencode(path)
     if b"\0" in name:
         raise ValueError("embedded null byte")
-    how = _HOW.pack(flags, 0, _NO_SYMLINKS)
+    how = _HOW.pack(flags, mode, _NO_SYMLINKS)
     while True:
         descriptor: int = _syscall()(_OPENAT2, _AT_FDCWD, name, how, _HOW.size)
         if descriptor >= 0:

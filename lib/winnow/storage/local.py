@@ -139,11 +139,11 @@ class LocalStorage(Storage):
 
 
 class NewLocalFile(NewFile):
-    """`shared`: see `create_file`."""
+    """`descriptor`: of the empty file. None: it is created; `shared`: see `create_file`."""
 
-    def __init__(self, path: str, *, shared: bool = False) -> None:
+    def __init__(self, path: str, descriptor: int | None = None, *, shared: bool = False) -> None:
         self._path = path
-        self._fd = create_file(path, shared=shared)
+        self._fd = create_file(path, shared=shared) if descriptor is None else descriptor
 
     def write(self, data: memoryview) -> int:
         with naming(self._path):

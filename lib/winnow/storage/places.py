@@ -14,6 +14,7 @@ from winnow.storage.contract import Storage
 from winnow.storage.file_tree import FileTree
 from winnow.storage.lease_file import LeaseFile
 from winnow.storage.live.read_view import ViewStorage, view_of
+from winnow.storage.live.staging import StagingStorage
 from winnow.storage.local import LocalStorage
 from winnow.storage.local_tree import LocalTree
 from winnow.storage.urls import is_remote, local_path
@@ -21,7 +22,7 @@ from winnow.storage.urls import is_remote, local_path
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
-_LOCAL = LocalStorage()
+_LOCAL, _STAGING = LocalStorage(), StagingStorage()
 _CLASSES = {
     "hdfs": {"storage": "HdfsStorage", "lease": "HdfsLeaseFile", "tree": "HdfsTree"},
     "s3": {"storage": "S3Storage", "lease": "S3LeaseFile", "tree": "S3Tree"},
@@ -57,7 +58,9 @@ def storage_of(path: str) -> Storage:
     """
     if not is_remote(path):
         view = view_of(path)
-        return _LOCAL if view is None else ViewStorage(view)
+        if view is None:
+            return _LOCAL
+        return _STAGING if view.may_write(path) else ViewStorage(view)
     scheme, authority = path.partition(":")[0].lower(), path.partition("://")[2].partition("/")[0]
     return _remote("s3" if scheme == "s3a" else scheme, authority)
 

@@ -25,6 +25,7 @@ from winnow.clock import ms_since
 from winnow.errors import FAILS_ONE_PARTITION, WinnowError
 from winnow.logdir.commit.journal import Journal, leave_journal, with_staged
 from winnow.logdir.commit.staging import remove_staging
+from winnow.policy.plan import after_round
 from winnow.runtime.failure import Failure, failure
 from winnow.storage.contract import Remembered, Storage
 from winnow.storage.places import Places
@@ -58,8 +59,7 @@ def commit(
             remove_staging(storage, staged.staging)
             staged = replace(staged, placed=(*staged.placed, *staged.groups), groups=())
             _sum_up(staged)
-            placed = [group.segment for group in staged.placed]
-            cleaned = replace(state_now(item, placed), cleaner_checkpoint=end)
+            cleaned = after_round(item.state, [group.segment for group in staged.placed], end)
             plan, words = item.then_retained(cleaned, request)
             after = retain_from(item, cleaned, plan, request)
     except FAILS_ONE_PARTITION as error:  # the journal remains: the next run continues

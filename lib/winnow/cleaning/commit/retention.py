@@ -58,11 +58,10 @@ def retain_from(
             log_start_offset=plan.log_start_offset,
             entries=entries,
         )
-    elif applied and not entries.remote and lags_behind(state):
+        return plan.applied_to(state)
+    if applied and not entries.remote and lags_behind(state):
         follow_log_start(request.storage, state, entries)
-    else:
-        return state
-    return state_now(item, state.segments)
+    return state
 
 
 def state_now(item: PlannedPartition, placed: Sequence[Segment] = ()) -> PartitionState:

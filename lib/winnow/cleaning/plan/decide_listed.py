@@ -208,7 +208,8 @@ def _with_walks(
         expiration_ms=config.producer_id_expiration_ms,
         rules=config.rules,
     )
-    item = replace(item, walks=walks, transactions=transactions)
+    less = transactions.compacts_less
+    item = replace(item, walks=walks, transactions=transactions, compacts_less=less)
     if transactions.undecided is not None:
         if state.trusted_end is not None:
             state = replace(state, high_watermark=transactions.last_stable_offset)

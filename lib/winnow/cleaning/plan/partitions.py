@@ -127,11 +127,8 @@ class PlannedPartition(SelectedPartition):
     """Set if `walks` is."""
     overflowed: tuple[int, ...] = ()
     """Bases of segments that span too many offsets for an index: split before the round (S6.5)."""
-
-    @property
-    def compacts_less(self) -> bool:
-        """Whether a broker may compact more of the log than this plan does (S3.2)."""
-        return self.transactions is not None and self.transactions.compacts_less
+    compacts_less: bool = False
+    """A broker may compact more of the log than this plan does (S3.2)."""
 
     def then_retained(
         self, state: PartitionState, request: Request

@@ -146,7 +146,9 @@ def list_known(
         return found
     again: dict[int, SelectedPartition] = {}
     for number, (item, listed) in enumerate(found):
-        if isinstance(listed, ListedPartition) and listed.listing.leftovers:
+        if isinstance(listed, ListedPartition) and (
+            listed.listing.leftovers or listed.listing.preparations
+        ):
             request.stop.check()
             unwritable = why_unwritable(item.place)
             if unwritable is not None:

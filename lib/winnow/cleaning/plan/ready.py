@@ -15,6 +15,7 @@ from winnow.java_long import clamped
 from winnow.logdir.commit.journal import Journal, JournalGroup, Rest
 from winnow.logdir.names import STAGING_PREFIX
 from winnow.policy.cleanable import segments_between
+from winnow.policy.config import LONG_MAX
 from winnow.policy.plan import CompactionPlan, PartitionPlan
 from winnow.policy.producers import last_records
 from winnow.policy.survival import emptied_end
@@ -73,14 +74,21 @@ def make_ready(item: PlannedPartition, request: Request) -> ReadyPartition:
     rest = journal.rest
     if rest is None:
         raise ValueError("a journal lacks the values that its groups are rewritten with")
-    place = place_for(state, request)
+    place, preparing = place_for(state, request), request.preparing
+    # A tombstone that is met first is kept for a consumer that has read an older value. It could
+    # read that value until the commit (S8.12).
+    later_ms = 0 if preparing is None else preparing.most_age_ms
+    keep_free = None
+    if preparing is not None:
+        keep_free = preparing.kept_free(request.storage.volume(state.directory))
     job = PartitionJob(
         topic=state.topic_partition.topic,
         directory=state.directory,
         staging=staging,
         first_dirty_offset=plan.first_dirty_offset,
         end_offset=plan.end_offset,
-        delete_retention_ms=config.delete_retention_ms,
+        delete_retention_ms=min(config.delete_retention_ms + later_ms, LONG_MAX),
+        keep_free=keep_free,
         delete_horizons=rest.delete_horizons,
         legacy_delete_horizon_ms=rest.legacy_delete_horizon_ms,
         converts=rest.converts,

@@ -13,6 +13,7 @@ from functools import partial
 from winnow.cleaning.rewrite.cleaned import CleanedGroup
 from winnow.cleaning.rewrite.output import GroupOutput
 from winnow.cleaning.rewrite.verify import Meant, verify_staged
+from winnow.errors import NoSpaceError
 from winnow.java_long import delete_horizon
 from winnow.logdir.commit.staged_segment import StagedSegment, source_mtime_ns
 from winnow.logdir.commit.swap import StagedGroup
@@ -20,12 +21,14 @@ from winnow.logdir.indexes.index import last_timestamp_of
 from winnow.logdir.listing import first_max_timestamp
 from winnow.logdir.names import LOG, TIMEINDEX, segment_file
 from winnow.scan.chunks import PLAIN_CHUNK_BYTES
+from winnow.scan.job import GroupJob, PartitionJob
 from winnow.state import Segment
 from winnow.storage.io_counters import reading_back
-from winnow.storage.places import Places
+from winnow.storage.places import Places, free_bytes
 from winnow.storage.segment_io import Bytes, map_range
 from winnow.storage.urls import is_remote
 from winnow.wire.batch import HEADER_V2_SIZE, NO_TIMESTAMP
+from winnow.words import size
 
 
 def rewrite_group(output: GroupOutput) -> Callable[[], CleanedGroup]:
@@ -45,6 +48,8 @@ def rewrite_group(output: GroupOutput) -> Callable[[], CleanedGroup]:
     piece = next(pieces, None)
     if piece is None and output.is_source():
         return partial(output.cleaned, group.segments[0], unchanged=True)
+    if job.keep_free is not None:
+        _check_free(job, group)
     with ExitStack() as files:
         staged = files.enter_context(StagedSegment(Places(), job.staging, group.base_offset))
         mtime_ns = source_mtime_ns(Places(), sources[-1])
@@ -97,6 +102,19 @@ def rewrite_group(output: GroupOutput) -> Callable[[], CleanedGroup]:
             return output.cleaned(segment, unchanged=False, staged=replacing)
 
     return finish
+
+
+def _check_free(job: PartitionJob, group: GroupJob) -> None:
+    """Raise NoSpaceError if too little would remain free: a full disk ends a running broker."""
+    left = free_bytes(job.staging, keep_free=job.keep_free or 0)
+    if group.most_bytes > left:
+        raise NoSpaceError(
+            "not enough space beside a running broker",
+            expected=f"{size(group.most_bytes)} beside what must stay free, {size(job.keep_free)}",
+            found=size(max(left, 0)),
+            where=job.staging,
+            hint="Free some space, or let less stay free with --keep-free.",
+        )
 
 
 def estimate_group(output: GroupOutput) -> Callable[[], CleanedGroup]:

@@ -76,6 +76,39 @@ LESSONS: Mapping[str, Lesson] = {
             **_CLEANED,
         },
     ),
+    "prepare": Lesson(
+        "Stage a cleaning while the broker runs, for `commit`.",
+        "Writes only into directories .winnow-RUN_ID inside partition directories, at a limited "
+        "rate, and leaves a tenth of the disk free. The broker may run, stop and start. What was "
+        "prepared before and still holds is kept.",
+        (
+            "prepare /var/lib/kafka --server-properties FILE",
+            "prepare /var/lib/kafka --throttle 20MiB --max-age 7d",
+        ),
+        {
+            0: "everything that needs it is prepared",
+            **_FAILED,
+            3: "done, but some partitions were left alone or failed, each with its reason",
+            4: "verification of the new files failed; none of them was kept",
+            5: "another run prepares this log directory",
+            6: _NO_SPACE,
+        },
+    ),
+    "commit": Lesson(
+        "Install what `prepare` staged, while the broker is stopped.",
+        "Checks that each preparation still holds, then replaces and deletes segments as `clean` "
+        f"does. What no longer holds is dropped, with the reason. {_STOPPED}",
+        (
+            "commit /var/lib/kafka",
+            "commit /var/lib/kafka --timeout 60s --summary",
+        ),
+        {
+            0: "every preparation is installed, or there was none",
+            **_FAILED,
+            3: "done, but some preparations were dropped or failed, each with its reason",
+            **_IN_USE,
+        },
+    ),
     "apply": Lesson(
         "Carry out a saved plan, exactly, or refuse.",
         "Decides again with the plan's clock and settings, and cleans only if every file and "

@@ -16,14 +16,13 @@ from typing import Annotated, Any
 from winnow.errors import CorruptLogError
 from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.files import pieces
-from winnow.logdir.names import INDEX, LOG, SEGMENT_SUFFIXES, TIMEINDEX, segment_file
+from winnow.logdir.names import INDEX, JOURNAL, LOG, SEGMENT_SUFFIXES, TIMEINDEX, segment_file
 from winnow.logdir.stored import FromMinusOne, Natural, stored
 from winnow.state import Sources
 from winnow.storage.contract import Storage
 from winnow.storage.own_json import JsonValue, read_json
 from winnow.wire.crc import crc32c_extended
 
-JOURNAL = "round.json"
 VERSION = 1
 
 _LEFT_OUT = frozenset({"log_stamp", "rebuilt", "rebuilt_txnindex"})

@@ -13,12 +13,12 @@ from winnow.logdir.names import (
     CLEANED,
     DELETED,
     INDEX_SUFFIXES,
-    KEPT_PREFIX,
+    JOURNAL,
     LOG,
-    QUARANTINE_PREFIX,
-    STAGING_PREFIX,
+    PREPARED,
     SWAP,
     base_offset_of,
+    is_staging,
     segment_file,
 )
 from winnow.state import Segment
@@ -28,7 +28,8 @@ from winnow.storage.contract import COMMIT_RECORD, Entry, Storage
 def leftover_names(storage: Storage, directory: str, entries: Sequence[Entry]) -> tuple[str, ...]:
     """Return the names that `recovery.recover` would act on in a directory with these entries.
 
-    The indexes of a lost segment are none of them (`winnow.logdir.commit.lost`). Raises
+    The indexes of a lost segment are none of them (`winnow.logdir.commit.lost`), and preparations
+    are none. Raises
     CorruptLogError for a leftover whose name has no offset: Kafka's loader throws on it (S1.10).
     """
     for entry in entries:
@@ -51,7 +52,7 @@ def leftover_names(storage: Storage, directory: str, entries: Sequence[Entry]) -
         *(name for name in names if name.endswith(DELETED) or name == COMMIT_RECORD),
         *(entry.name for entry in staging_entries(entries)),
     }
-    return tuple(sorted(left))
+    return tuple(sorted(left.difference(preparations(storage, directory, entries))))
 
 
 def orphans(
@@ -76,11 +77,20 @@ def staging_entries(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     link itself is removed, not its target.
     """
     return tuple(
-        entry
-        for entry in entries
-        if (entry.is_dir or entry.is_link)
-        and entry.name.startswith(STAGING_PREFIX)
-        and not entry.name.startswith((KEPT_PREFIX, QUARANTINE_PREFIX))
+        entry for entry in entries if (entry.is_dir or entry.is_link) and is_staging(entry.name)
+    )
+
+
+def preparations(storage: Storage, directory: str, entries: Sequence[Entry]) -> tuple[str, ...]:
+    """Return the names of the preparations in a partition directory with these entries: staging
+    directories that no commit has begun to use.
+    """
+    return tuple(
+        entry.name
+        for entry in staging_entries(entries)
+        if entry.is_dir
+        and storage.exists(f"{directory}/{entry.name}/{PREPARED}")
+        and not storage.exists(f"{directory}/{entry.name}/{JOURNAL}")
     )
 
 

@@ -12,7 +12,12 @@ from dataclasses import dataclass
 from itertools import chain
 
 from winnow.logdir.commit.keeping import settle_kept
-from winnow.logdir.commit.leftovers import leftover_names, orphans, staging_entries
+from winnow.logdir.commit.leftovers import (
+    leftover_names,
+    orphans,
+    preparations,
+    staging_entries,
+)
 from winnow.logdir.commit.lost import lost_error, lost_of
 from winnow.logdir.commit.quarantine import QUARANTINE_SUFFIX, settle_quarantine
 from winnow.logdir.commit.staging import remove_staging, staging_run_id
@@ -91,7 +96,7 @@ def preview(
     `entries`: of the directory, if they are known.
     """
     entries = storage.list_dir(directory) if entries is None else entries
-    left = leftover_names(storage, directory, entries)
+    left = _left(storage, directory, entries)
     return _plan(storage, directory, entries).report(left) if left else RecoveryReport()
 
 
@@ -111,13 +116,19 @@ def recover(
     has no batch of its own (`winnow.logdir.commit.swap_checks`), and if a segment is lost
     (`winnow.logdir.commit.lost`).
     """
-    left = leftover_names(storage, directory, _entries(storage, directory, keep))
+    left = _left(storage, directory, _entries(storage, directory, keep))
     if not left:
         return RecoveryReport()
     with storage.changing(directory):
         steps = _plan(storage, directory, _entries(storage, directory, keep), forced)
         _carry_out(storage, directory, steps)
     return steps.report(left)
+
+
+def _left(storage: Storage, directory: str, entries: Sequence[Entry]) -> tuple[str, ...]:
+    """Return the names of what is removed or renamed, preparations included."""
+    prepared = preparations(storage, directory, entries)
+    return tuple(sorted((*leftover_names(storage, directory, entries), *prepared)))
 
 
 def _entries(storage: Storage, directory: str, keep: Sequence[str]) -> list[Entry]:
@@ -169,7 +180,9 @@ def _plan(
     logs = [name for name in swaps if name.endswith(LOG + SWAP)]
     others = _without(sizes, [*cleaned, *stale])
     replaced: list[str] = []
-    if forced is None and not staging_entries(entries):  # a run of Winnow's has them elsewhere
+    prepared = preparations(storage, directory, entries)
+    begun = [one for one in staging_entries(entries) if one.name not in prepared]
+    if forced is None and not begun:  # a run of Winnow's has them elsewhere
         check_dropped(storage, directory, sizes, [n for n in stale if n.endswith(LOG + SWAP)])
     if logs:
         first = base_offset_of(logs[0])

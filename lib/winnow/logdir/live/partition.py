@@ -18,6 +18,7 @@ from winnow.logdir.names import (
     PARTITION_METADATA,
     SNAPSHOT,
     SWAP,
+    is_staging,
 )
 from winnow.storage.contract import Entry
 from winnow.storage.guarded import open_file
@@ -143,11 +144,14 @@ def _is_same(one: Entry, other: Entry) -> bool:
 
 
 def _listed(path: str) -> dict[str, Entry]:
-    """Return what is in a partition directory, without the broker's work in progress."""
+    """Return what is in a partition directory, without work in progress: the broker's, and what
+    Winnow prepares (S8.12) or had staged when it was interrupted.
+    """
     return {
         entry.name: entry
         for entry in _LOCAL.list_dir(path)
         if not entry.name.endswith((*IN_PROGRESS, ".tmp"))
+        and not (entry.is_dir and is_staging(entry.name))
         # An entry without a type was deleted during the listing.
         and (entry.is_file or entry.is_dir or entry.is_link or entry.stamp)
     }

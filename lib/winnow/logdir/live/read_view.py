@@ -49,13 +49,17 @@ _LOCAL = LocalStorage()
 
 @contextmanager
 def open_read_view(
-    log_dir: str, broker: RunningBroker, *, only: Collection[str] | None = None
+    log_dir: str,
+    broker: RunningBroker | None,
+    *,
+    only: Collection[str] | None = None,
+    staging: str = "",
 ) -> Iterator[ReadView]:
     """Open a read view of a log directory, and read through the view inside the block. A view that
     is kept can be used again later (`winnow.storage.live.read_view.reading`).
 
-    `only`: names of partition directories; others are not
-    read.
+    `broker`: None if there is none; one may start. `only`: names of partition directories; others
+    are not read. `staging`: see `ReadView.staging`.
     """
     checkpoints = {name: small_content(f"{log_dir}/{name}") for name in OFFSET_CHECKPOINTS}
     with ExitStack() as opened:
@@ -77,8 +81,9 @@ def open_read_view(
             pid=os.getpid(),
             at_ms=now_ms(),
             directories={log_dir: dict(sorted(root.items())), **partitions},
-            program=broker.program,
-            started_ms=broker.started_ms,
+            program="" if broker is None else broker.program,
+            started_ms=None if broker is None else broker.started_ms,
+            staging=staging,
             gone=found.gone,
             changing=found.changing,
         )
@@ -100,9 +105,10 @@ def _note(view: ReadView) -> str:
         left_out.append(f"{counted(len(view.changing), 'partition')} kept changing")
     names = first_few([*view.gone, *view.changing], 3)
     what = f"{' and '.join(left_out)} meanwhile and count as not there: {names}"
+    beside = f" beside its running broker ({view.program})" if view.program else ""
     return (
-        f"{view.root} is read beside its running broker ({view.program}), as it was at "
-        f"{instant(view.at_ms)}; {what if left_out else 'all of it was read'}"
+        f"{view.root} is read{beside}, as it was at {instant(view.at_ms)}; "
+        f"{what if left_out else 'all of it was read'}"
     )
 
 

@@ -76,6 +76,15 @@ class ReadView:
     """Directories that were removed or renamed while the view was opened. They are left out."""
     changing: tuple[str, ...] = ()
     """Directories that changed during each attempt to read them. They are left out."""
+    staging: str = ""
+    """Name of the staging directories in which this run may write, one in each directory below the
+    root. Empty: the run writes nothing.
+    """
+
+    def may_write(self, path: str) -> bool:
+        """Return whether a path is one of this run's staging directories, or below."""
+        below = path.removeprefix(f"{self.root}/").split("/", 2)
+        return bool(self.staging) and len(below) > 1 and below[1].startswith(self.staging)
 
     def file_at(self, path: str) -> ViewedFile | None:
         """Return the file at a path. None: its directory is not part of the view.

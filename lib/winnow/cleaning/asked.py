@@ -1,0 +1,69 @@
+"""Where the settings of a run come from, as words that another process can read again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from winnow.errors import UsageError
+from winnow.policy.describe import parse_topic_configs_file
+from winnow.policy.server_properties import parse_server_properties_file
+from winnow.policy.sources import Settings, parse_set, parse_topic_set
+from winnow.policy.versions import asked_version
+from winnow.storage.input_file import read_input
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsAsked:
+    """The options that say where settings come from."""
+
+    server_properties: tuple[str, ...] = ()
+    """Absolute paths."""
+    topic_configs: str | None = None
+    """An absolute path."""
+    sets: tuple[str, ...] = ()
+    """Each as `KEY=VALUE`."""
+    topic_sets: tuple[str, ...] = ()
+    """Each as `GLOB:KEY=VALUE`."""
+    kafka_version: str | None = None
+    allow_other_broker: bool = False
+
+    def read(self) -> Settings:
+        """Read the files, and parse everything. Raises UsageError for what can't be read or
+        understood.
+        """
+        return Settings(
+            sets=tuple(map(parse_set, self.sets)),
+            topic_sets=tuple(map(parse_topic_set, self.topic_sets)),
+            topic_configs=None
+            if self.topic_configs is None
+            else parse_topic_configs_file(_text(self.topic_configs), file=self.topic_configs),
+            server_properties=tuple(
+                parse_server_properties_file(_read(file), file=file)
+                for file in self.server_properties
+            ),
+            allow_other_broker=self.allow_other_broker,
+            kafka=asked_version(self.kafka_version),
+        )
+
+
+def _text(file: str) -> str:
+    try:
+        return _read(file).decode().replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError as error:
+        raise _unreadable(file, str(error)) from error
+
+
+def _read(file: str) -> bytes:
+    try:
+        return read_input(file)
+    except OSError as error:
+        raise _unreadable(file, error.strerror) from error
+
+
+def _unreadable(file: str, found: str | None) -> UsageError:
+    return UsageError(
+        "can't read a settings file",
+        expected="a file that can be read, in UTF-8",
+        found=found,
+        where=file,
+    )

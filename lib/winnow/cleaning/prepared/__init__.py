@@ -1,0 +1,1 @@
+"""Prepare a cleaning beside a running broker, and commit the preparation later (S8.12)."""

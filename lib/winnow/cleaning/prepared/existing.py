@@ -1,0 +1,52 @@
+"""The preparations that lie in a partition directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from winnow.cleaning.prepared.value import PreparedPartition, read_prepared
+from winnow.errors import CorruptLogError
+from winnow.logdir.commit.leftovers import staging_entries
+from winnow.logdir.names import JOURNAL, PREPARED
+from winnow.logdir.survey import LogDir
+from winnow.state import TopicPartition
+from winnow.storage.contract import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Existing:
+    """A staging directory."""
+
+    log_dir: LogDir
+    topic_partition: TopicPartition
+    staging: str
+    journal: bool
+    """Whether a commit has begun to use it."""
+    prepared: PreparedPartition | None
+    """None: it is not a preparation, or it can't be read."""
+    problem: str | None = None
+    """Why a preparation can't be read."""
+
+
+def existing_in(
+    storage: Storage, log_dir: LogDir, topic_partition: TopicPartition
+) -> Iterator[Existing]:
+    """Yield the staging directories of a partition. One that can't be listed has none."""
+    directory = f"{log_dir.path}/{topic_partition}"
+    try:
+        entries = storage.list_dir(directory)
+    except FileNotFoundError:  # its topic was deleted meanwhile
+        return
+    for entry in staging_entries(entries):
+        if not entry.is_dir:
+            continue
+        staging = f"{directory}/{entry.name}"
+        journal = storage.exists(f"{staging}/{JOURNAL}")
+        prepared, problem = None, None
+        if storage.exists(f"{staging}/{PREPARED}"):
+            try:
+                prepared = read_prepared(storage, staging)
+            except (CorruptLogError, OSError) as error:
+                problem = str(error).partition("\n")[0]
+        yield Existing(log_dir, topic_partition, staging, journal, prepared, problem)

@@ -1,0 +1,305 @@
+"""`prepare`: stage a cleaning while the broker runs, for a commit when it is stopped (S8.12).
+
+    read view of each log directory
+      -> keep the preparations that still hold, and remove the others
+      -> list, plan and stage as `clean` does (`cleaning.clean`)
+      -> write what a commit must check (`record`)
+
+No log is changed, and the broker's lock is not taken.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+
+from winnow.cleaning.clean import Ending, clean
+from winnow.cleaning.in_place import check_in_place
+from winnow.cleaning.plan import outcomes as report
+from winnow.cleaning.plan.partitions import PlannedPartition
+from winnow.cleaning.plan.planning import list_and_plan
+from winnow.cleaning.plan.settings import io_rate, with_metadata
+from winnow.cleaning.prepared.checks import Now, why_dropped
+from winnow.cleaning.prepared.existing import Existing, existing_in
+from winnow.cleaning.prepared.record import ChangedError, record
+from winnow.cleaning.prepared.value import Instant
+from winnow.cleaning.request import Preparing, Request
+from winnow.cleaning.result import NONE, PartitionResult, RunResult
+from winnow.cleaning.staged import StagedPartition
+from winnow.errors import FAILS_ONE_PARTITION, LogDirInUseError, UsageError, WinnowError
+from winnow.logdir.commit.staging import remove_staging
+from winnow.logdir.live.read_view import open_read_view, view_notes
+from winnow.logdir.lock import broker_on
+from winnow.logdir.meta import was_shut_down_cleanly
+from winnow.logdir.names import STAGING_PREFIX
+from winnow.logdir.survey import LogDir, canonical_paths, survey_log_dirs, topics_of
+from winnow.policy.plan import after_round
+from winnow.runtime.cancel import cancelling_jobs
+from winnow.runtime.failure import failure
+from winnow.runtime.garbage import seldom_collecting
+from winnow.runtime.same_directories import same_directories
+from winnow.runtime.session import WithContext
+from winnow.runtime.spool import spooling
+from winnow.runtime.throttle import limiting_io, limiting_io_beside_brokers
+from winnow.state import TopicPartition
+from winnow.storage.guarded import held, open_dir, status_of
+from winnow.storage.live.staging import StagingStorage
+from winnow.storage.permissions import user_name
+from winnow.storage.places import Places
+from winnow.storage.urls import is_remote
+from winnow.words import counted, instant, size
+
+_STAGING = StagingStorage()
+
+
+def prepare(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunResult:
+    """Prepare the cleaning of these log directories. Brokers may run on them, stop and start."""
+    preparing = request.preparing
+    if preparing is None:
+        raise ValueError("a request without what a preparation needs")
+    check_in_place(log_dirs, on_corrupt=request.on_corrupt)
+    paths = canonical_paths(Places(), log_dirs)
+    if remote := [path for path in paths if is_remote(path)]:
+        raise UsageError(
+            "a preparation is for log directories of this machine",
+            expected="directories",
+            found=remote[0],
+            hint="Use `clean`: no broker runs on it.",
+        )
+    with ExitStack() as opened:
+        for path in paths:
+            opened.enter_context(_only_preparation(path))
+            opened.enter_context(_view(path, f"{STAGING_PREFIX}{request.run_id}"))
+        dirs = [_bounded(log_dir) for log_dir in survey_log_dirs(Places(), paths)]
+        _check_owner(dirs)
+        request.check_globs(topics_of(dirs))
+        settings, found = with_metadata(request.settings, Places(), dirs, request.stop)
+        request = replace(request, settings=settings)
+        sc = spark.sparkContext
+        rate = io_rate(settings, dirs) if request.throttle is None else request.throttle
+        opened.enter_context(seldom_collecting())
+        opened.enter_context(same_directories(sc, [d.path for d in dirs]))
+        opened.enter_context(cancelling_jobs(sc, request.stop))
+        if rate is None:
+            opened.enter_context(limiting_io_beside_brokers(sc))
+        opened.enter_context(limiting_io(sc, rate))
+        request = replace(request, spool=opened.enter_context(spooling(sc)))
+        kept = _keep_valid(dirs, request)
+        request.progress.stage(f"looking at {counted(len(topics_of(dirs)), 'topic')}")
+        planned = list_and_plan(sc, [_without(d, kept) for d in dirs], request)
+        done = clean(sc, planned, request, _ending(preparing))
+        results = [*map(_gone, done.partitions), *(_held(one) for one in kept.values())]
+        return RunResult(
+            run_id=request.run_id,
+            verb="prepare",
+            now=request.now,
+            partitions=tuple(results),
+            notes=(*view_notes(), *settings.notes(), *found),
+            peak_extra_bytes=done.peak_bytes,
+            kafka=settings.kafka,
+        )
+
+
+@contextmanager
+def _only_preparation(log_dir: str) -> Iterator[None]:
+    """Keep other preparations out of a log directory: they would remove this one. The lock leaves
+    no file, and brokers do not look at it.
+    """
+    with held(open_dir(log_dir), log_dir) as descriptor:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno != errno.EWOULDBLOCK:
+                raise
+            raise LogDirInUseError(
+                "another run of Winnow prepares this log directory",
+                where=log_dir,
+                hint="Wait until that run has ended.",
+            ) from None
+        yield
+
+
+@contextmanager
+def _view(log_dir: str, staging: str) -> Iterator[None]:
+    broker = broker_on(log_dir)
+    if broker is None and not was_shut_down_cleanly(Places(), log_dir):
+        raise WinnowError(
+            "no broker runs on the log directory, and the last one was not shut down cleanly",
+            where=log_dir,
+            hint="Start the broker first, which recovers the logs; or use `clean`.",
+        )
+    with open_read_view(log_dir, broker, staging=staging):
+        yield
+
+
+def _bounded(log_dir: LogDir) -> LogDir:
+    """Return the log directory with high watermarks that do not exceed the recovery point: what
+    lies below it is on the disk, and no recovery rewrites its indexes.
+    """
+    checkpoints = log_dir.checkpoints
+    bounded = {
+        at: min(offset, checkpoints.recovery_point.get(at, 0))
+        for at, offset in checkpoints.high_watermark.items()
+    }
+    return replace(log_dir, checkpoints=replace(checkpoints, high_watermark=bounded))
+
+
+def _check_owner(dirs: Sequence[LogDir]) -> None:
+    """Raise WinnowError unless this user may give all files to the owners of the partitions. A
+    broker that may not remove a file in a deleted partition shuts down.
+    """
+    user = os.geteuid()
+    if user == 0:
+        return
+    for log_dir in dirs:
+        for topic_partition in log_dir.partitions:
+            directory = f"{log_dir.path}/{topic_partition}"
+            owner = status_of(directory).st_uid
+            if owner != user:
+                raise WinnowError(
+                    "a preparation must belong to the owner of the partition",
+                    expected=f"user {user_name(owner)}, or root",
+                    found=f"user {user_name(user)}",
+                    where=directory,
+                    hint="The broker could not remove the files when it deletes the topic.",
+                )
+
+
+def _keep_valid(
+    dirs: Sequence[LogDir], request: Request
+) -> dict[tuple[str, TopicPartition], Existing]:
+    """Return the preparations that still hold, by partition, and remove all others, and what an
+    interrupted preparation has left.
+    """
+    kept: dict[tuple[str, TopicPartition], Existing] = {}
+    for log_dir in dirs:
+        for at in log_dir.partitions:
+            if not request.wants(at.topic):
+                continue
+            for one in existing_in(_STAGING, log_dir, at):
+                if one.journal:
+                    continue  # a later commit or `clean` looks at it
+                if one.prepared is not None and not _dropped(one, request):
+                    kept[log_dir.path, at] = one
+                else:
+                    remove_staging(_STAGING, one.staging)
+    return kept
+
+
+def _dropped(one: Existing, request: Request) -> bool:
+    prepared = one.prepared
+    if prepared is None or prepared.only != request.only:
+        return True
+    now = Now(
+        storage=Places(),
+        log_dir=one.log_dir,
+        topic_partition=one.topic_partition,
+        settings=request.settings,
+        at=Instant.now(),
+        kafka_version=request.settings.kafka.versions,
+        check_stopped=request.stop.check,
+    )
+    try:
+        return why_dropped(prepared, one.staging, now) is not None
+    except FAILS_ONE_PARTITION:
+        return True
+
+
+def _without(log_dir: LogDir, kept: Mapping[tuple[str, TopicPartition], Existing]) -> LogDir:
+    left = tuple(at for at in log_dir.partitions if (log_dir.path, at) not in kept)
+    return replace(log_dir, partitions=left)
+
+
+def _ending(preparing: Preparing) -> Ending:
+    return Ending(
+        retain=partial(_record_retention, preparing=preparing),
+        commit=partial(_record, preparing=preparing),
+        changes_logs=False,
+    )
+
+
+def _record_retention(
+    item: PlannedPartition, request: Request, preparing: Preparing
+) -> PartitionResult:
+    plan = item.plan.retention
+    if plan is None:
+        return report.done(item, request, item.state, None, duration_ms=None)
+    staging = f"{item.state.directory}/{STAGING_PREFIX}{request.run_id}"
+    try:
+        request.storage.mkdir(staging)
+        record(item, staging, (), request, preparing)
+    except FAILS_ONE_PARTITION as error:
+        return _not_recorded(item, staging, error, request)
+    return report.done(item, request, plan.applied_to(item.state), plan, duration_ms=None)
+
+
+def _record(
+    item: PlannedPartition, staged: StagedPartition, request: Request, preparing: Preparing
+) -> PartitionResult:
+    try:
+        record(item, staged.staging, staged.groups, request, preparing)
+    except FAILS_ONE_PARTITION as error:
+        return _not_recorded(item, staged.staging, error, request)
+    end = staged.journal.end_offset
+    after = after_round(item.state, [group.segment for group in staged.groups], end)
+    retention, words = item.then_retained(after, request)
+    return report.done(
+        item,
+        request,
+        after if retention is None else retention.applied_to(after),
+        retention,
+        duration_ms=staged.duration_ms + sum(group.duration_ms for group in staged.groups),
+        groups=staged.groups,
+        cleaned_to=end,
+        afterwards=words,
+    )
+
+
+def _not_recorded(
+    item: PlannedPartition, staging: str, error: Exception, request: Request
+) -> PartitionResult:
+    with suppress(FAILS_ONE_PARTITION):  # otherwise the next preparation removes it
+        remove_staging(request.storage, staging)
+    if isinstance(error, ChangedError):
+        return _unprepared(report.failed(item, failure(error)), str(error).partition("\n")[0])
+    return report.given_up(item, failure(error), request.stop)
+
+
+def _gone(result: PartitionResult) -> PartitionResult:
+    """Return the result of a partition that failed because it went away meanwhile: its topic was
+    deleted, or its replica was moved.
+    """
+    if result.error is None or os.path.isdir(f"{result.log_dir}/{result.name}"):
+        return result
+    return _unprepared(result, "the partition went away while it was being prepared")
+
+
+def _unprepared(result: PartitionResult, why: str) -> PartitionResult:
+    return replace(result, rule="S8.12", reason=why, actions=(NONE,), error=None, left_alone=False)
+
+
+def _held(one: Existing) -> PartitionResult:
+    """Return the result of a partition whose earlier preparation still holds."""
+    prepared = one.prepared
+    if prepared is None:
+        raise ValueError("a preparation that can't be read was kept")
+    before = sum(segment.log_bytes for segment in prepared.segments)
+    return PartitionResult(
+        topic=one.topic_partition.topic,
+        partition=one.topic_partition.partition,
+        log_dir=one.log_dir.path,
+        policy=None,
+        actions=(NONE,),
+        rule="S8.12",
+        reason=f"prepared already at {instant(prepared.taken.wall_ms)}, "
+        f"{size(prepared.staged_bytes)} staged: this still holds",
+        segments_before=len(prepared.segments),
+        segments_after=len(prepared.segments),
+        bytes_before=before,
+        bytes_after=before,
+    )
