@@ -6,7 +6,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from winnow.api import Plan, Result, clean, compare, explain, ledger_table, plan, verify
+    from winnow.api import (
+        Plan,
+        Result,
+        clean,
+        commit,
+        compare,
+        explain,
+        ledger_table,
+        plan,
+        prepare,
+        verify,
+    )
     from winnow.kafka_log.source import register
     from winnow.reading import Avro, Json, read
 
@@ -16,10 +27,12 @@ __all__ = [
     "Plan",
     "Result",
     "clean",
+    "commit",
     "compare",
     "explain",
     "ledger_table",
     "plan",
+    "prepare",
     "read",
     "register",
     "verify",

@@ -31,3 +31,20 @@ def ms_of(moment: datetime, *, up: bool = False) -> int:
     since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH
     one = timedelta(milliseconds=1)
     return -(-since // one) if up else since // one
+
+
+UNKNOWN_BOOT = "unknown"
+
+
+def boot_id() -> str:
+    """Return the id of this boot of the machine, UNKNOWN_BOOT if the system has none."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return UNKNOWN_BOOT
+
+
+def ms_since_boot() -> int:
+    """Return the time since this boot, in ms. Nothing sets this clock."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from winnow.api.cleaning import clean, plan
     from winnow.api.erasing import erase, verify_key_hashes
     from winnow.api.plans import Plan, compare
+    from winnow.api.prepared import commit, prepare
     from winnow.api.result import Result
     from winnow.ledger.history import erasures, history, ledger_table
     from winnow.recovery.runs.run import recover
@@ -21,6 +22,7 @@ __all__ = [
     "Plan",
     "Result",
     "clean",
+    "commit",
     "compare",
     "compare_replicas",
     "doctor",
@@ -30,6 +32,7 @@ __all__ = [
     "history",
     "ledger_table",
     "plan",
+    "prepare",
     "recover",
     "verify",
     "verify_key_hashes",
@@ -40,6 +43,7 @@ _HOMES = {
     "winnow.api.cleaning": ("clean", "plan"),
     "winnow.api.erasing": ("erase", "verify_key_hashes"),
     "winnow.api.plans": ("Plan", "compare"),
+    "winnow.api.prepared": ("commit", "prepare"),
     "winnow.api.result": ("Result",),
     "winnow.ledger.history": ("erasures", "history", "ledger_table"),
     "winnow.recovery.runs.run": ("recover",),

@@ -56,7 +56,7 @@ def _parsed(
     replace_cleaner: bool,  # noqa: FBT001 - as the public argument
 ) -> Settings:
     return Settings(
-        sets=tuple(map(parse_set, _entries(sets or {}))),
+        sets=tuple(map(parse_set, entries(sets or {}))),
         topic_sets=tuple(
             topic_set
             for glob, values in (topic_sets or {}).items()
@@ -78,10 +78,10 @@ def parse_topic_values(glob: str, values: Values) -> list[TopicSet]:
     """Parse values as in `--topic-set GLOB:KEY=VALUE`. Raises UsageError for an unknown key and an
     invalid value.
     """
-    return [parse_topic_set(f"{glob}:{entry}") for entry in _entries(values)]
+    return [parse_topic_set(f"{glob}:{entry}") for entry in entries(values)]
 
 
-def _entries(values: Values) -> Iterator[str]:
+def entries(values: Values) -> Iterator[str]:
     """Yield `KEY=VALUE`, as Kafka's files spell it."""
     for key, value in values.items():
         yield f"{key}={str(value).lower() if isinstance(value, bool) else value}"

@@ -206,6 +206,7 @@ NO_VALUES = {
     ("clean", "free-at-least"): "--free-at-least can't be understood",
     ("clean", "work-space"): "--work-space can't be understood",
     ("clean", "throttle"): "--throttle can't be understood",
+    ("prepare", "max-age"): "--max-age can't be understood",
     ("clean", "now"): "--now can't be understood",
     ("clean", "set"): "a setting that can't be understood",
     ("clean", "topic-set"): "a setting that can't be understood",

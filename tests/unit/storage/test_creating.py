@@ -104,6 +104,7 @@ def test_directory_below_a_world_writable_one_is_not_world_writable(tmp_path: Pa
 
 CREATE = {
     "storage/creating.py",
+    "storage/live/staging.py",  # test_staging.py
     "storage/output_file.py",
     "ledger/delta.py",
     "ledger/fetch_jars.py",

@@ -31,6 +31,7 @@ from winnow.policy.config import TopicConfig
 from winnow.policy.sources import Settings, Unknown
 from winnow.state import Segment, TopicPartition
 from winnow.storage.contract import Entry, Storage
+from winnow.wire.batch import FRAME_SIZE
 from winnow.words import counted, duration, instant
 
 HEADER_BYTES = 21
@@ -236,10 +237,14 @@ def _of_anchor(anchor: Anchor | None, now: Now) -> Iterator[Dropped]:
         return
     name = segment_file(anchor.base_offset, LOG)
     path = f"{now.directory}/{name}"
+    end = anchor.position + FRAME_SIZE + int(anchor.header[16:24] or "0", 16)
     try:
         found = now.storage.read_range(path, anchor.position, HEADER_BYTES).hex()
+        size = now.storage.entry(path).size
     except FileNotFoundError:
-        found = "no such file"
+        found, size = "no such file", 0
+    if found == anchor.header and size < end:
+        found = f"{size - anchor.position} bytes of it"
     if found != anchor.header:
         where = f"the last batch before the preparation, {name} at byte {anchor.position}"
         yield Dropped(where, anchor.header, found or "the end of the file")

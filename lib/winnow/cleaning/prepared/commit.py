@@ -7,45 +7,37 @@ neither Spark nor compiled code: a broker waits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import cast
 
 from winnow.cleaning.asked import SettingsAsked
-from winnow.cleaning.commit.commit import commit_several
+from winnow.cleaning.commit.commit import commit_several, kept_bytes
 from winnow.cleaning.commit.compaction import commit
 from winnow.cleaning.commit.retention import retain_only
 from winnow.cleaning.plan.partitions import PlannedPartition, why_unwritable
 from winnow.cleaning.plan.settings import with_metadata
+from winnow.cleaning.prepared.again import RULE, planned_again, staged_again
 from winnow.cleaning.prepared.checks import Dropped, Now, config_now, why_dropped
 from winnow.cleaning.prepared.existing import Existing, existing_in
-from winnow.cleaning.prepared.value import Instant, PreparedGroup, PreparedPartition
+from winnow.cleaning.prepared.value import Instant, PreparedPartition
 from winnow.cleaning.request import Only, Request
 from winnow.cleaning.result import NONE, PartitionResult, RunResult
-from winnow.cleaning.rewrite.cleaned import CleanedGroup
 from winnow.cleaning.staged import StagedPartition
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, WinnowError
-from winnow.logdir.commit.journal import Journal, JournalGroup
 from winnow.logdir.commit.recovery import recover
 from winnow.logdir.commit.roll_forward import put_right
 from winnow.logdir.commit.staging import remove_staging
-from winnow.logdir.commit.swap import StagedGroup
-from winnow.logdir.listing import list_again, resolve
 from winnow.logdir.lock import locked, why_seen_here_only
 from winnow.logdir.survey import LogDir, strangers_in, topics_of
-from winnow.policy.config import TopicConfig
-from winnow.policy.decide import retention_of
-from winnow.policy.plan import CompactionPlan, PartitionPlan
 from winnow.policy.sources import Settings, Unknown
 from winnow.runtime.failure import Failure, failure
-from winnow.state import PartitionState, TopicPartition
+from winnow.state import TopicPartition
 from winnow.storage.places import Places
 from winnow.survey.place import PartitionPlace
-from winnow.survey.transactions import Snapshot
 from winnow.words import counted
 
-RULE = "S8.12"
 AllSettings = Mapping[SettingsAsked, Settings | Failure]
 """By the sources that preparations name."""
 
@@ -174,151 +166,15 @@ def _why_not_begun(
 def _install(
     item: PlannedPartition, prepared: PreparedPartition, staging: str, request: Request
 ) -> PartitionResult:
+    done: StagedPartition | PartitionResult
     if prepared.round is None:
-        result = retain_only(item, request)
+        done = retain_only(item, request)
         remove_staging(request.storage, staging)
-        return result
-    done = commit(item, staged_again(prepared, staging), request)
+    else:
+        done = commit(item, staged_again(prepared, staging), request)
     if isinstance(done, StagedPartition):
         raise CorruptLogError("a preparation of which groups are missing", where=staging)
-    return done
-
-
-def planned_again(
-    prepared: PreparedPartition,
-    place: PartitionPlace,
-    log_dir: LogDir,
-    config: TopicConfig,
-    request: Request,
-) -> PlannedPartition:
-    """Return the plan of a preparation that holds, for the partition as it is now."""
-    state = _state(prepared, place, log_dir, request)
-    decided, compaction = prepared.round, None
-    retention, words = None, ""
-    if decided is not None:
-        groups = tuple(group.sources for group in prepared.groups)
-        compaction = CompactionPlan(
-            first_dirty_offset=decided.first_dirty_offset,
-            end_offset=decided.end_offset,
-            cleanable_bytes=decided.cleanable_bytes,
-            groups=groups,
-        )
-    elif log_dir.clean_shutdown:
-        retention, why = retention_of(state, config, request.now, request.only)
-        words = why.words
-    plan = PartitionPlan(
-        state=state,
-        config=config,
-        rule=RULE if decided is None else decided.rule,
-        reason=(words or "only retention was prepared") if decided is None else decided.reason,
-        dirty_ratio=None if decided is None else decided.dirty_ratio,
-        first_dirty_offset=None if decided is None else decided.first_dirty_offset,
-        compaction=compaction,
-        retention=retention,
-    )
-    return PlannedPartition(
-        place=place,
-        log_dir=log_dir,
-        config=config,
-        state=state,
-        plan=plan,
-        snapshot=Snapshot(state.log_end_offset, ()),
-        compacts_less=decided is not None and decided.compacts_less,
-    )
-
-
-def _state(
-    prepared: PreparedPartition, place: PartitionPlace, log_dir: LogDir, request: Request
-) -> PartitionState:
-    """Return the partition as it is now. Segments that are as they were are not read again."""
-    storage, at = request.storage, place.topic_partition
-    stamps = {
-        source.base_offset: stamp
-        for group in prepared.groups
-        for source, stamp in zip(group.sources, group.stamps, strict=True)
-    }
-    device = storage.entry(place.directory).stamp[0]
-    known = PartitionState(
-        log_dir=place.log_dir,
-        topic_partition=at,
-        segments=tuple(
-            replace(segment, log_stamp=(device, stamp.inode, stamp.mtime, stamp.ctime))
-            for segment in prepared.segments
-            if (stamp := stamps.get(segment.base_offset)) is not None
-        ),
-        log_start_offset=prepared.log_start_offset,
-        log_end_offset=prepared.log_end_offset,
-        high_watermark=prepared.log_start_offset,
-        cleaner_checkpoint=prepared.cleaner_checkpoint,
-        log_start_checkpoint=prepared.log_start_checkpoint,
-        snapshot_offsets=(),
-        leader_epochs=prepared.leader_epochs,
-    )
-    listing = list_again(storage, place.directory, known)
-    if listing.problems:
-        raise listing.problems[0]
-    if not listing.segments:
-        raise CorruptLogError("a partition without a segment", where=place.directory)
-    end = listing.segments[-1].base_offset
-    if log_dir.clean_shutdown:  # a broker that stops writes down where each log ends
-        end = max(end, log_dir.checkpoints.recovery_point.get(at, 0))
-    return resolve(
-        listing,
-        log_dir=place.log_dir,
-        topic_partition=at,
-        checkpoints=log_dir.checkpoints,
-        log_end_offset=end,
-    )
-
-
-def staged_again(prepared: PreparedPartition, staging: str) -> StagedPartition:
-    """Return what is staged of a preparation that holds."""
-    directory = staging.rpartition("/")[0]
-    end = prepared.end_offset
-    if end is None:
-        raise ValueError("a preparation without a round")
-    return StagedPartition(
-        directory=directory,
-        staging=staging,
-        journal=Journal(
-            run_id=prepared.run_id,
-            now=prepared.now,
-            end_offset=end,
-            checkpoint_before=prepared.cleaner_checkpoint,
-            groups=tuple(
-                JournalGroup(sources=group.sources, open_producers=(), lingering=(), output=None)
-                for group in prepared.groups
-            ),
-            rest=None,
-        ),
-        begun=False,
-        total_groups=len(prepared.groups),
-        groups=tuple(_cleaned(group, staging) for group in prepared.groups),
-    )
-
-
-def _cleaned(group: PreparedGroup, staging: str) -> CleanedGroup:
-    staged = None
-    if group.files:
-        staged = StagedGroup(
-            sources=group.sources,
-            paths={suffix: f"{staging}/{file.name}" for suffix, file in group.files.items()},
-            checksums={suffix: file.crc32c for suffix, file in group.files.items()},
-        )
-    return CleanedGroup(
-        sources=group.sources,
-        segment=group.segment,
-        unchanged=staged is None,
-        records_before=group.records_before,
-        records_after=group.records_after,
-        removed=group.removed,
-        tombstones=group.tombstones,
-        checksum=group.checksum,
-        source_checksums=dict(zip(group.source_bases, group.checksums, strict=True)),
-        unread=group.unread,
-        staged=staged,
-        duration_ms=group.duration_ms,
-    )
+    return replace(done, kept_bytes=kept_bytes(request, item.state.directory))
 
 
 def _finished(log_dir: LogDir, at: TopicPartition, request: Request) -> PartitionResult:
@@ -394,10 +250,3 @@ def _left(log_dir: LogDir, at: TopicPartition, why: Failure) -> PartitionResult:
         log_dir, at, "unchanged: the preparation was not committed", left_alone=True
     )
     return replace(result, rule="S8.8", error=why.message, error_code=why.exit_code)
-
-
-def preparations_of(dirs: Sequence[LogDir]) -> Iterator[Existing]:
-    """Yield all preparations in these log directories."""
-    for log_dir in dirs:
-        for at in log_dir.partitions:
-            yield from (one for one in existing_in(Places(), log_dir, at) if not one.journal)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from winnow.cleaning.prepared.value import PreparedPartition, read_prepared
-from winnow.errors import CorruptLogError
+from winnow.errors import FAILS_ONE_PARTITION, failure_of
 from winnow.logdir.commit.leftovers import staging_entries
 from winnow.logdir.names import JOURNAL, PREPARED
 from winnow.logdir.survey import LogDir
@@ -47,6 +47,6 @@ def existing_in(
         if storage.exists(f"{staging}/{PREPARED}"):
             try:
                 prepared = read_prepared(storage, staging)
-            except (CorruptLogError, OSError) as error:
-                problem = str(error).partition("\n")[0]
+            except FAILS_ONE_PARTITION as error:
+                problem = failure_of(error).partition("\n")[0]
         yield Existing(log_dir, topic_partition, staging, journal, prepared, problem)

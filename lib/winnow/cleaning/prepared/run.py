@@ -49,12 +49,13 @@ from winnow.runtime.throttle import limiting_io, limiting_io_beside_brokers
 from winnow.state import TopicPartition
 from winnow.storage.guarded import held, open_dir, status_of
 from winnow.storage.live.staging import StagingStorage
+from winnow.storage.local import LocalStorage
 from winnow.storage.permissions import user_name
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
 from winnow.words import counted, instant, size
 
-_STAGING = StagingStorage()
+_STAGING, _LOCAL = StagingStorage(), LocalStorage()
 
 
 def prepare(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunResult:
@@ -274,7 +275,7 @@ def _gone(result: PartitionResult) -> PartitionResult:
     """Return the result of a partition that failed because it went away meanwhile: its topic was
     deleted, or its replica was moved.
     """
-    if result.error is None or os.path.isdir(f"{result.log_dir}/{result.name}"):
+    if result.error is None or _LOCAL.exists(f"{result.log_dir}/{result.name}"):
         return result
     return _unprepared(result, "the partition went away while it was being prepared")
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-import time
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Annotated
 
 from winnow.cleaning.asked import SettingsAsked
 from winnow.cleaning.result import RecordsRemoved
-from winnow.clock import LATEST_MS, now_ms
+from winnow.clock import LATEST_MS, UNKNOWN_BOOT, boot_id, ms_since_boot, now_ms
 from winnow.logdir.names import PREPARED, STAGING_PREFIX
 from winnow.logdir.stored import FromMinusOne, Natural, stored
 from winnow.policy.config import TopicConfig
@@ -25,9 +25,9 @@ from winnow.storage.own_json import read_json
 from winnow.version import VERSION
 
 FORMAT = 1
-_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _SET_BACK_MS = 1_000
 """By how much a wall clock may fall behind, as when it is adjusted in small steps."""
+_HEADER = re.compile(r"[0-9a-f]{2,42}")
 _NOT_COMPARED = {"sources", "rules"}
 Crc = Annotated[int, 0, 2**32 - 1]
 
@@ -59,20 +59,14 @@ class Instant:
 
     @classmethod
     def now(cls) -> Instant:
-        boot_ms = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
-        try:
-            with open(_BOOT_ID, encoding="ascii") as file:
-                boot_id = file.read().strip()
-        except OSError:
-            boot_id = "unknown"
-        return cls(now_ms(), boot_id, boot_ms)
+        return cls(now_ms(), boot_id(), ms_since_boot())
 
     def was_set_back(self, now: Instant) -> bool:
         """Return whether the wall clock was set back since. A file that was changed then may have
         the same stamp as before.
         """
         passed = now.wall_ms - self.wall_ms
-        known = now.boot_id == self.boot_id != "unknown"
+        known = now.boot_id == self.boot_id != UNKNOWN_BOOT
         return passed < (now.boot_ms - self.boot_ms - _SET_BACK_MS if known else 0)
 
 
@@ -237,6 +231,7 @@ def _fits(prepared: PreparedPartition) -> bool:
         and [*bases, *ends] == sorted({*bases, *ends})
         and {*bases} <= listed
         and bool(prepared.segments)
+        and (prepared.anchor is None or _HEADER.fullmatch(prepared.anchor.header) is not None)
         and prepared.only in {None, "retention", "compaction"}
         and all(map(_is_sound, prepared.groups))
     )

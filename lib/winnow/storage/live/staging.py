@@ -19,7 +19,7 @@ from typing import Any
 from winnow.storage.attributes import remember_made
 from winnow.storage.contract import NewFile
 from winnow.storage.creating import PRIVATE
-from winnow.storage.guarded import create_whole_path, naming, status_of
+from winnow.storage.guarded import create_whole_path, link_on, naming, status_of
 from winnow.storage.local import LocalStorage, NewLocalFile
 
 _DIRECTORY = 0o700
@@ -64,7 +64,10 @@ def _as_owner(path: str) -> Iterator[None]:
     """Access the file system as the owner of the directory of `path`, in this thread. So nothing is
     reached, through a link either, that this user could not reach.
     """
-    owner = status_of(os.path.dirname(path))
+    above = os.path.dirname(path)
+    owner = status_of(above)
+    if not stat.S_ISDIR(owner.st_mode):
+        raise link_on(above)
     if os.geteuid() != 0 or owner.st_uid == 0:
         yield
         return

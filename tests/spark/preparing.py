@@ -1,0 +1,67 @@
+"""Preparations of copies of the recorded log directory, and their commits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.fixtures.data import TOPIC_CONFIGS
+from tests.lock_holder import broker
+from tests.spark.runs import by_name
+from winnow.cleaning.asked import SettingsAsked
+from winnow.cleaning.prepared.commit import commit_prepared
+from winnow.cleaning.prepared.run import prepare
+from winnow.cleaning.request import Preparing, Request
+from winnow.cleaning.result import PartitionResult, RunResult
+from winnow.clock import now_ms
+from winnow.logdir.names import PREPARED
+from winnow.policy.sources import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DAY_MS = 24 * 3_600_000
+
+
+def asked(*sets: str, configs: Path = TOPIC_CONFIGS) -> SettingsAsked:
+    return SettingsAsked(topic_configs=str(configs), topic_sets=sets)
+
+
+def prepared(
+    spark: SparkSession,
+    log_dir: Path,
+    sources: SettingsAsked | None = None,
+    *,
+    now: int | None = None,
+    runs: bool = True,
+    max_age_ms: int = DAY_MS,
+) -> RunResult:
+    """Prepare a log directory; beside a program that holds its lock if `runs`."""
+    sources = asked() if sources is None else sources
+    request = Request(
+        settings=sources.read(),
+        now=now_ms() if now is None else now,
+        touch=False,
+        preparing=Preparing(asked=sources, most_age_ms=max_age_ms, keep_free=0),
+    )
+    if not runs:
+        return prepare(spark, [str(log_dir)], request)
+    with broker(log_dir):
+        return prepare(spark, [str(log_dir)], request)
+
+
+def committed(log_dir: Path, *, dry_run: bool = False, keep: bool = False) -> RunResult:
+    request = Request(settings=Settings(), now=now_ms(), touch=True, keep_replaced=keep)
+    return commit_prepared([str(log_dir)], request, dry_run=dry_run)
+
+
+def results(result: RunResult) -> dict[str, PartitionResult]:
+    return by_name(result)
+
+
+def staged(log_dir: Path) -> dict[str, list[Path]]:
+    """The staging directories that a commit may use, by partition."""
+    found: dict[str, list[Path]] = {}
+    for file in sorted(log_dir.glob(f"*/.winnow-*/{PREPARED}")):
+        found.setdefault(file.parent.parent.name, []).append(file.parent)
+    return found

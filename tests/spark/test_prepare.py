@@ -1,0 +1,307 @@
+"""`prepare` beside a running broker, and `commit` while it is stopped (S8.12)."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir, copy_tree
+from tests.lock_holder import broker
+from tests.spark.preparing import DAY_MS, asked, committed, prepared, results, staged
+from tests.spark.runs import by_name, clean, files_of
+from winnow.clock import now_ms
+from winnow.errors import LogDirInUseError, WinnowError
+from winnow.logdir.names import CLEAN_SHUTDOWN, PREPARED
+
+pytestmark = pytest.mark.spark
+
+CHANGED, OTHER = "c-tomb-0", "c-hotkey-0"
+RETENTION_MS = 1_000_000
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    return copy_log_dir("clean", tmp_path / "log-dir", only=[CHANGED, OTHER])
+
+
+def at_once(topic: str, retention_ms: int) -> str:
+    return f"{topic}:delete.retention.ms={retention_ms}"
+
+
+def test_commit_leaves_the_files_of_a_cleaning(spark: SparkSession, tmp_path: Path) -> None:
+    """Tombstones are kept longer by the longest allowed age: consumers could read old values until
+    the commit.
+    """
+    log_dir = copy_log_dir("clean", tmp_path / "prepared")
+    other, now = tmp_path / "cleaned", now_ms()
+    copy_tree(log_dir, other)
+    before = files_of(log_dir)
+    made = prepared(spark, log_dir, asked(at_once("*", RETENTION_MS)), now=now)
+    assert (made.exit_code, made.verb) == (0, "prepare")
+    with_staging = files_of(log_dir)
+    changed = {name for name in before if with_staging.get(name) != before[name]}
+    assert not changed
+    done = committed(log_dir)
+    settings = asked(at_once("*", RETENTION_MS + DAY_MS)).read()
+    expected = clean(spark, [str(other)], now=now, settings=settings)
+    assert without_times(log_dir) == without_times(other)
+    assert not [*log_dir.glob("*/.winnow*")]
+    told, wanted = results(done), by_name(expected)
+    assert told.keys() == {name for name, one in wanted.items() if one.acts}
+    for name, one in told.items():
+        assert (one.actions, one.bytes_after) == (wanted[name].actions, wanted[name].bytes_after)
+        assert one.records_removed == wanted[name].records_removed or "retained" in one.actions
+        assert (one.segments_after, one.outputs) == (
+            wanted[name].segments_after,
+            wanted[name].outputs,
+        )
+
+
+def without_times(log_dir: Path) -> dict[str, object]:
+    found = files_of(log_dir).items()
+    return {name: file and (file.digest, file.mode, file.owner) for name, file in found}
+
+
+def with_same_times(path: Path, change: Callable[[bytes], bytes]) -> None:
+    """Change a file in place, as a program that sets the times back."""
+    status = path.stat()
+    data = change(path.read_bytes())
+    with path.open("r+b") as file:
+        file.write(data)
+        file.truncate(len(data))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def flipped(data: bytes) -> bytes:
+    return data[:-3] + bytes([data[-3] ^ 1]) + data[-2:]
+
+
+def first_log(log_dir: Path) -> Path:
+    return min((log_dir / CHANGED).glob("*.log"))
+
+
+def last_log(log_dir: Path) -> Path:
+    return max(log for log in (log_dir / CHANGED).glob("*.log") if log.stat().st_size)
+
+
+def remove_first_segment(log_dir: Path) -> None:
+    for file in (log_dir / CHANGED).glob(f"{first_log(log_dir).stem}.*"):
+        file.unlink()
+
+
+def add_segment(log_dir: Path) -> None:
+    for suffix in (".log", ".index", ".timeindex"):
+        (log_dir / CHANGED / f"{3:020}{suffix}").touch()
+
+
+def set_checkpoint(file: str, offset: int) -> Callable[[Path], None]:
+    def change(log_dir: Path) -> None:
+        path = log_dir / file
+        topic, _, partition = CHANGED.rpartition("-")
+        lines = path.read_text().splitlines()[2:] if path.exists() else []
+        kept = [line for line in lines if not line.startswith(f"{topic} ")]
+        kept.append(f"{topic} {partition} {offset}")
+        path.write_text("\n".join(["0", str(len(kept)), *kept, ""]))
+
+    return change
+
+
+def add_epoch(log_dir: Path) -> None:
+    path = log_dir / CHANGED / "leader-epoch-checkpoint"
+    lines = path.read_text().splitlines()[2:] if path.exists() else []
+    lines.append("7 100")
+    path.write_text("\n".join(["0", str(len(lines)), *lines, ""]))
+
+
+def other_topic_id(log_dir: Path) -> None:
+    path = log_dir / CHANGED / "partition.metadata"
+    path.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n")
+
+
+def flip_staged(log_dir: Path) -> None:
+    (staging,) = staged(log_dir)[CHANGED]
+    with_same_times(max(staging.glob("*.log.*"), key=lambda log: log.stat().st_size), flipped)
+
+
+def remove_staged(log_dir: Path) -> None:
+    (staging,) = staged(log_dir)[CHANGED]
+    next(staging.glob("*.log.*")).unlink()
+
+
+def tamper(log_dir: Path) -> None:
+    (staging,) = staged(log_dir)[CHANGED]
+    value = json.loads((staging / PREPARED).read_text())
+    value["groups"][0]["files"][".log"]["name"] = "../../meta.properties"
+    (staging / PREPARED).write_text(json.dumps(value))
+
+
+CHANGES: dict[str, tuple[Callable[[Path], None], str]] = {
+    "flipped source": (lambda d: with_same_times(first_log(d), flipped), "the same batches"),
+    "shorter source": (lambda d: with_same_times(first_log(d), lambda b: b[:-1]), "bytes"),
+    "first segment deleted": (remove_first_segment, "segments: expected"),
+    "segment added": (add_segment, "also 3"),
+    "cleaned by the broker": (set_checkpoint("cleaner-offset-checkpoint", 400), "cleaner check"),
+    "records deleted": (set_checkpoint("log-start-offset-checkpoint", 5), "log start offset"),
+    "truncated and written again": (add_epoch, "leader epochs below offset"),
+    "recovery point lowered": (set_checkpoint("recovery-point-offset-checkpoint", 1), "recovery"),
+    "last batch cut": (lambda d: with_same_times(last_log(d), lambda b: b[:-40]), "the last batch"),
+    "other topic": (other_topic_id, "cluster, node, directory and topic id"),
+    "staged file flipped": (flip_staged, "CRC-32C"),
+    "staged file removed": (remove_staged, "No such file"),
+    "preparation tampered with": (tamper, "can't be"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_changed_partition_is_dropped_and_the_other_is_committed(
+    spark: SparkSession, log_dir: Path, name: str
+) -> None:
+    change, words = CHANGES[name]
+    prepared(spark, log_dir)
+    change(log_dir)
+    before = own_files(log_dir)
+    done = committed(log_dir)
+    told = results(done)
+    assert done.exit_code == 3
+    assert words in told[CHANGED].why, told[CHANGED].why
+    assert told[CHANGED].left_alone
+    assert told[OTHER].actions == ("compacted",)
+    assert own_files(log_dir) == before
+
+
+def own_files(log_dir: Path) -> dict[str, object]:
+    """The files of the partition that are not Winnow's."""
+    found = files_of(log_dir / CHANGED)
+    return {name: file for name, file in found.items() if not name.startswith(".winnow")}
+
+
+def replace_directory(log_dir: Path) -> None:
+    copy = shutil.copytree(log_dir / CHANGED, log_dir / "copy")
+    shutil.rmtree(log_dir / CHANGED)
+    copy.rename(log_dir / CHANGED)
+
+
+def give_to_the_same_owner(log_dir: Path) -> None:
+    for path in (log_dir / CHANGED).rglob("*"):
+        os.chown(path, os.getuid(), os.getgid())
+
+
+@pytest.mark.parametrize("change", [replace_directory, give_to_the_same_owner])
+def test_other_stamp_with_the_same_bytes_is_accepted(
+    spark: SparkSession, log_dir: Path, change: Callable[[Path], None]
+) -> None:
+    prepared(spark, log_dir)
+    change(log_dir)
+    assert committed(log_dir).exit_code == 0
+
+
+def test_without_topic_id_only_the_same_file_is_accepted(
+    spark: SparkSession, log_dir: Path
+) -> None:
+    for partition in (CHANGED, OTHER):
+        (log_dir / partition / "partition.metadata").unlink(missing_ok=True)
+    prepared(spark, log_dir)
+    replace_directory(log_dir)
+    told = results(committed(log_dir))
+    assert "the topic has no id" in told[CHANGED].why
+    assert told[OTHER].actions == ("compacted",)
+
+
+def test_changed_setting_drops_the_preparation(spark: SparkSession, log_dir: Path) -> None:
+    configs = log_dir.with_name("configs.txt")
+    configs.write_text(TOPIC_CONFIGS.read_text())
+    prepared(spark, log_dir, asked(configs=configs))
+    configs.write_text(f"{configs.read_text()}\nc-tomb min.cleanable.dirty.ratio=0.37\n")
+    told = results(committed(log_dir))
+    assert "setting min.cleanable.dirty.ratio" in told[CHANGED].why
+    assert told[OTHER].actions == ("compacted",)
+
+
+def test_old_preparation_is_dropped(spark: SparkSession, log_dir: Path) -> None:
+    prepared(spark, log_dir, now=now_ms() - 2 * DAY_MS)
+    done = committed(log_dir)
+    assert all(one.why.startswith("the preparation was dropped: age") for one in done.partitions)
+    assert not staged(log_dir)
+
+
+def test_second_preparation_keeps_what_holds_and_replaces_the_rest(
+    spark: SparkSession, log_dir: Path
+) -> None:
+    prepared(spark, log_dir)
+    first = staged(log_dir)
+    with_same_times(first_log(log_dir), lambda data: data)  # another ctime
+    set_checkpoint("cleaner-offset-checkpoint", 0)(log_dir)
+    told = results(prepared(spark, log_dir))
+    second = staged(log_dir)
+    assert second[OTHER] == first[OTHER]
+    assert second[CHANGED] != first[CHANGED]
+    assert "prepared already" in told[OTHER].reason
+    assert told[CHANGED].actions == ("compacted",)
+    assert committed(log_dir).exit_code == 0
+
+
+def test_commit_may_be_undone(spark: SparkSession, log_dir: Path) -> None:
+    prepared(spark, log_dir)
+    done = committed(log_dir, keep=True)
+    assert all(one.kept_bytes for one in done.partitions)
+
+
+def test_dry_run_changes_nothing(spark: SparkSession, log_dir: Path) -> None:
+    prepared(spark, log_dir)
+    before = files_of(log_dir)
+    done = committed(log_dir, dry_run=True)
+    assert {one.reason for one in done.partitions} == {
+        "the preparation holds: `commit` installs it"
+    }
+    assert files_of(log_dir) == before
+
+
+def test_commit_refuses_a_running_broker(spark: SparkSession, log_dir: Path) -> None:
+    prepared(spark, log_dir)
+    with broker(log_dir), pytest.raises(LogDirInUseError):
+        committed(log_dir)
+    assert staged(log_dir).keys() == {CHANGED, OTHER}
+
+
+def test_prepare_refuses_an_unclean_directory_without_a_broker(
+    spark: SparkSession, log_dir: Path
+) -> None:
+    (log_dir / CLEAN_SHUTDOWN).unlink()
+    with pytest.raises(WinnowError, match="Start the broker first"):
+        prepared(spark, log_dir, runs=False)
+    assert prepared(spark, log_dir).exit_code == 0
+
+
+def test_commit_after_an_unclean_stop(spark: SparkSession, log_dir: Path) -> None:
+    """What lies below the recovery point was on the disk before."""
+    prepared(spark, log_dir)
+    (log_dir / CLEAN_SHUTDOWN).unlink()
+    assert committed(log_dir).exit_code == 0
+
+
+def test_preparation_is_no_leftover_and_is_removed_by_clean(
+    spark: SparkSession, log_dir: Path
+) -> None:
+    import winnow  # noqa: PLC0415
+
+    prepared(spark, log_dir)
+    assert winnow.verify(spark, str(log_dir)).status == "sound"
+    plan = winnow.plan(spark, str(log_dir), topic_configs=str(TOPIC_CONFIGS))
+    assert [one.actions for one in plan.partitions] == [("compacted",)] * 2
+    done = winnow.clean(spark, str(log_dir), topic_configs=str(TOPIC_CONFIGS))
+    assert [one.actions for one in done.partitions] == [("compacted",)] * 2
+    assert not [*log_dir.glob("*/.winnow*")]
+
+
+def test_recover_removes_preparations(spark: SparkSession, log_dir: Path) -> None:
+    from winnow import api  # noqa: PLC0415
+
+    prepared(spark, log_dir)
+    api.recover(str(log_dir))
+    assert not [*log_dir.glob("*/.winnow*")]
