@@ -33,6 +33,7 @@ def prepare(
     sets: Values | None = None,
     topic_sets: Mapping[str, Values] | None = None,
     kafka_version: str | None = None,
+    replace_cleaner: bool = False,
     now: int | None = None,
     topics: str | Sequence[str] = "*",
     exclude: str | Sequence[str] = (),
@@ -60,6 +61,8 @@ def prepare(
             none.
         kafka_version: The version of Kafka whose rules apply, such as `"3.9"`. By default the
             version that the log directories show.
+        replace_cleaner: Winnow is the cleaner of a broker whose `log.cleaner.enable` is false. By
+            default the setting of the broker counts.
         now: The clock of every decision, in ms since 1970. By default the present.
         topics: Globs of topics. By default all topics.
         exclude: Globs of topics that are skipped, even if `topics` matches them. By default none.
@@ -101,6 +104,7 @@ def prepare(
             for entry in entries(values)
         ),
         kafka_version=kafka_version,
+        replace_cleaner=replace_cleaner,
     )
     given["preparing"] = Preparing(asked=asked, most_age_ms=max_age_ms, keep_free=keep_free)
     return run.prepare(spark, names(log_dirs, "log_dirs"), request_of(given, touch=False))

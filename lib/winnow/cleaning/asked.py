@@ -26,6 +26,7 @@ class SettingsAsked:
     """Each as `GLOB:KEY=VALUE`."""
     kafka_version: str | None = None
     allow_other_broker: bool = False
+    replace_cleaner: bool = False
 
     def read(self) -> Settings:
         """Read the files, and parse everything. Raises UsageError for what can't be read or
@@ -42,6 +43,7 @@ class SettingsAsked:
                 for file in self.server_properties
             ),
             allow_other_broker=self.allow_other_broker,
+            replace_cleaner=self.replace_cleaner,
             kafka=asked_version(self.kafka_version),
         )
 

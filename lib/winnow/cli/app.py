@@ -92,7 +92,7 @@ _add(
     "prepare",
     run_prepare,
     PrepareOptions,
-    *("log_dirs", "topics", "exclude", "only", "now", *_SETTINGS, "timeout", ...),
+    *("log_dirs", "topics", "exclude", "only", *_DECISIONS, "timeout", ...),
     *("max_extra_space", "keep_free", "throttle", "read_everything"),
     *("all", "summary", "log_file", "result", *_LAST),
 )

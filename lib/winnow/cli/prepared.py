@@ -37,7 +37,7 @@ class CommitOptions:
 def run_prepare(call: Call, own: PrepareOptions) -> int:
     """Stage a cleaning while the broker runs. Return the exit code."""
     line = call.request
-    _begin(call)
+    outlets = _begin(call)
     call.now = now = now_of(line)
     stop, most_age_s = stop_of(line), value_of(own, "max_age")
     settings = parse_settings(line)
@@ -59,7 +59,7 @@ def run_prepare(call: Call, own: PrepareOptions) -> int:
         from winnow.cleaning.prepared.run import prepare  # noqa: PLC0415 - it loads numba
 
         request = Request.of(options | {"progress": progress}, touch=False)
-        return _tell(call, prepare(spark, line.log_dirs, request))
+        return _tell(call, prepare(spark, line.log_dirs, request), outlets)
 
 
 def run_commit(call: Call, own: CommitOptions) -> int:
@@ -67,29 +67,29 @@ def run_commit(call: Call, own: CommitOptions) -> int:
     from winnow.cleaning.prepared.commit import commit_prepared  # noqa: PLC0415 - it loads numpy
 
     line = call.request
-    _begin(call)
+    outlets = _begin(call)
     call.now = now = now_of(line)
     stop = stop_of(line)
     options = picked(line, "topics", "exclude", "keep_replaced") | {"now": now, "stop": stop}
     with call.signals.ask(stop), call.progress() as progress:
         request = Request.of(options | {"settings": Settings(), "progress": progress}, touch=True)
         result = commit_prepared(line.log_dirs, request, dry_run=own.dry_run)
-    return _tell(call, result)
+    return _tell(call, result, outlets)
 
 
-def _begin(call: Call) -> None:
+def _begin(call: Call) -> Outlets:
     line = call.request
     call.until_told.enter_context(logged(line))
-    call.outlets = Outlets(line)
-    call.outlets.begin_file(line.log_dirs)
+    call.outlets = outlets = Outlets(line)
+    outlets.begin_file(line.log_dirs)
     check_outlets(line)
     check_log_dirs(line.log_dirs)
+    return outlets
 
 
-def _tell(call: Call, result: RunResult) -> int:
+def _tell(call: Call, result: RunResult, outlets: Outlets) -> int:
     code = call.signals.exit_code(result.exit_code)
-    if call.outlets is not None:
-        call.outlets.end_file(to_json(result) | {"exit_code": code})
+    outlets.end_file(to_json(result) | {"exit_code": code})
     tell_notes(result.notes)
     call.begins("printing the result")
     tell_result(result, call.request, exit_code=code, **call.profile())
@@ -106,4 +106,5 @@ def asked_of(line: CommandLine) -> SettingsAsked:
         topic_sets=tuple(line.topic_sets),
         kafka_version=line.kafka_version,
         allow_other_broker=line.allow_other_broker,
+        replace_cleaner=line.replace_cleaner,
     )

@@ -25,7 +25,7 @@ SETTINGS = {
     "log.retention.check.interval.ms": "1000",
     "log.segment.delete.delay.ms": "0",
 }
-SOURCES = SettingsAsked(sets=("log.cleaner.enable=true",))
+SOURCES = SettingsAsked(replace_cleaner=True)
 
 
 @pytest.fixture

@@ -110,6 +110,7 @@ def _state(
         topic_partition=at,
         checkpoints=log_dir.checkpoints,
         log_end_offset=end,
+        clean_shutdown=log_dir.clean_shutdown,
     )
 
 
