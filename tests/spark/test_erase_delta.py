@@ -16,7 +16,7 @@ from tests.crash.runs import read_log
 from tests.fixtures.data import copy_log_dir
 from tests.session import verbs_use
 from tests.spark.runs import changes, files_of
-from winnow.cli.keys import delta_keys
+from winnow.cli.line.keys import delta_keys
 from winnow.cli.main import run as run_command
 
 if TYPE_CHECKING:

@@ -47,7 +47,7 @@ def run_erase(call: Call, own: EraseOptions) -> int:
     stop = stop_of(request)
     settings = parse_settings(request)
     check_log_dirs(request.log_dirs)
-    from winnow.cli.keys import given_keys  # noqa: PLC0415 - it loads Arrow
+    from winnow.cli.line.keys import given_keys  # noqa: PLC0415 - it loads Arrow
 
     keys = given_keys(own)
     if certificate is not None and own.dry_run:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from winnow.cleaning.request import Request, Seen
 from winnow.cleaning.result import RunResult
 from winnow.cli.call import WORK, Call
-from winnow.cli.confirm import ahead_of, confirm, confirm_time
 from winnow.cli.inputs import (
     check_log_dirs,
     key_summaries_of,
@@ -19,6 +18,7 @@ from winnow.cli.inputs import (
     parse_settings,
     stop_of,
 )
+from winnow.cli.line.confirm import ahead_of, confirm, confirm_time
 from winnow.cli.line.saved import Saving, load
 from winnow.cli.options import SAFETY, CommandLine, argument, value_of
 from winnow.cli.out import (

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.cli.results import in_json
 from winnow.cli.erase import to_json
-from winnow.cli.keys import read_hex_keys, read_keys
+from winnow.cli.line.keys import read_hex_keys, read_keys
 from winnow.cli.line.units import parse_key
 from winnow.cli.text.erase import page
 from winnow.errors import NoSpaceError, UsageError, VerificationError

@@ -122,7 +122,7 @@ ALLOWED = {
     "cli/session.py": "the place of sockets",
     "cli/streams.py": "standard output",
     "cli/out.py": "standard output",
-    "cli/confirm.py": "the terminal",
+    "cli/line/confirm.py": "the terminal",
     "cli/demo.py": "the demo's own files",
 }
 
