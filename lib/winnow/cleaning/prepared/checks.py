@@ -209,7 +209,7 @@ def _of_sources(
 
 def _checksum_of(now: Now, segment: Segment) -> int | None:
     """Return the checksum of all batches of a segment. None: it has damaged batches."""
-    from winnow.scan.cut import checksum_of_log  # noqa: PLC0415 - it loads numba
+    from winnow.scan.cut import checksum_of_log  # noqa: PLC0415 - it loads the codecs
 
     path, base = f"{now.directory}/{segment_file(segment.base_offset, LOG)}", segment.base_offset
     try:
