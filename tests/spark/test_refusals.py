@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.fixtures.data import copy_log_dir
 from tests.spark.runs import (
+    NOW,
     AtStage,
     File,
     add_partition,
@@ -26,8 +28,11 @@ from tests.spark.runs import (
     run,
     set_checkpoint,
 )
+from winnow.api import doctor
 from winnow.cleaning.result import RunResult
 from winnow.errors import LogDirInUseError, UsageError
+from winnow.logdir.metadata import METADATA_DIR
+from winnow.policy.sources import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -363,6 +368,25 @@ def test_directories_that_do_not_fit_together_are_refused(
                 run(verb, spark, *log_dirs)
             assert caught.value.exit_code == 2
     assert everything(tmp_path) == before
+
+
+def test_log_directory_of_a_controller_is_refused_as_that(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log_dir = copy_log_dir("clean", tmp_path / "d", only=[METADATA_DIR])
+    meta = log_dir / "meta.properties"
+    meta.write_text(meta.read_text().replace("node.id=1", "node.id=3000"))
+    (log_dir / ".kafka_cleanshutdown").unlink()  # a controller makes none
+    before = files_of(log_dir)
+    for verb in (plan, clean, doctor):
+        with pytest.raises(UsageError) as caught:
+            verb(spark, [str(log_dir)], settings=Settings(), now=NOW)
+        assert str(caught.value) == (
+            "the log directory of a controller: expected that of a broker, found node 3000, which "
+            f"is none of the brokers 1 in {METADATA_DIR} ({log_dir}). A controller has only the "
+            "metadata log, which nothing here cleans. Give the log.dirs of a broker."
+        )
+    assert changes(before, files_of(log_dir)) == []
 
 
 def everything(directory: Path) -> dict[str, int]:

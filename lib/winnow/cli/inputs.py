@@ -122,9 +122,14 @@ def check_log_dirs(log_dirs: Sequence[str]) -> None:
     directory is checked later: one that is not concerns only itself.
     """
     missing = [one for one in log_dirs if not is_remote(one) and not Path(one).is_dir()]
+    files = [one for one in missing if Path(one).exists()]
     for log_dir in log_dirs:
         if is_remote(log_dir):
             Places().canonical(log_dir)  # checks the URL without a request
+    if files and len(missing) == len(log_dirs):
+        from winnow.logdir.meta import read_meta  # noqa: PLC0415 - rarely needed
+
+        read_meta(Places(), Places().canonical(files[0]))
     if missing and len(missing) == len(log_dirs):
         raise UsageError(
             "no such directory",

@@ -27,7 +27,7 @@ from winnow.logdir.survey import LogDir, canonical_paths, survey_log_dirs
 from winnow.storage.creating import create_file
 from winnow.storage.guarded import held, open_file, status_of
 from winnow.storage.live.read_view import view_of
-from winnow.storage.permissions import user_name
+from winnow.storage.permissions import user_name, why_unchangeable
 from winnow.storage.places import Places, lease_file_of
 from winnow.storage.urls import is_remote, local_path
 from winnow.words import redacted
@@ -210,7 +210,10 @@ def holder_of(log_dir: str) -> str | None:
 
 def _no_lock(log_dir: str, error: OSError) -> WinnowError:
     """Return the error. Without the lock Winnow reads nothing: a broker may be writing."""
-    if error.errno in (errno.EACCES, errno.EPERM):
+    attribute = why_unchangeable(log_dir) or why_unchangeable(f"{log_dir}/{LOCK}")
+    if attribute is not None:
+        hint = f"{attribute}."
+    elif error.errno in (errno.EACCES, errno.EPERM):
         hint = "Run as the user that the directory belongs to, or as root."
         with suppress(OSError):
             hint = (

@@ -20,7 +20,7 @@ from winnow.logdir.names import (
     UNFINISHED,
     java_number,
 )
-from winnow.logdir.nearby import what_is_at
+from winnow.logdir.nearby import FILE, PARENT, PARTITION, what_is_at
 from winnow.storage.contract import Storage, entry_if_there, read_if_there
 from winnow.storage.urls import is_remote
 from winnow.wire.metadata_records import UUID_SIZE, uuid_text
@@ -127,7 +127,14 @@ def no_log_dir(
         problem = "a log directory that a run has not finished writing"
         hint = "Begin it again with --begin-again."
     else:
-        problem = "not a Kafka log directory"
+        problem, is_known = "not a Kafka log directory", found in {FILE, PARENT, PARTITION}
+        if is_known:
+            return UsageError(
+                f"{problem} but {found}",
+                expected="a directory" if found == FILE else f"a file {META_PROPERTIES}",
+                where=where,
+                hint=hint,
+            )
         hint = hint or "Give the directories of log.dirs, not a parent and not a partition."
     return UsageError(
         problem, expected=f"a file {META_PROPERTIES}", found=found, where=where, hint=hint

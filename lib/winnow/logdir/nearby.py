@@ -22,12 +22,17 @@ _SERVER_PROPERTIES = "server.properties"
 _DIRS = ("log.dirs", "log.dir")
 
 
+FILE = "a file"
+PARENT = "a parent of log directories"
+PARTITION = "the directory of a partition"
+
+
 def what_is_at(storage: Storage, path: str) -> tuple[str, str]:
     """Return what is at a path that is not a log directory, and which directory to give instead."""
     try:
         entry = storage.entry(path)
         if not entry.is_dir:
-            return "a file", _of_file(storage, path)
+            return FILE, _of_file(storage, path)
         entries = storage.list_dir(path)
     except FileNotFoundError:
         return "no such directory", "Is the path right, and is its disk mounted?"
@@ -35,24 +40,24 @@ def what_is_at(storage: Storage, path: str) -> tuple[str, str]:
         return f"it can't be listed ({error})", "Run as the user of the broker, or as root."
     parent = path.rpartition("/")[0]
     if topic_partition_of(path.rpartition("/")[2]) and _is_log_dir(storage, parent):
-        return "the directory of a partition", f"Give its log directory: {parent}"
-    return "none", _near(storage, path, entries)
+        return PARTITION, f"Give its log directory: {parent}"
+    return _near(storage, path, entries)
 
 
-def _near(storage: Storage, path: str, entries: tuple[Entry, ...]) -> str:
+def _near(storage: Storage, path: str, entries: tuple[Entry, ...]) -> tuple[str, str]:
     below = sorted(_Search(storage).below(path, entries, _DEPTH), key=lambda one: -one.written_ms)
     if below:
         named = "; ".join(map(str, below[:_MOST_NAMED]))
         more = f"; and {len(below) - _MOST_NAMED} more" if len(below) > _MOST_NAMED else ""
-        return (
+        return PARENT, (
             f"{counted(len(below), 'log directory')} below it, the last written first: {named}"
             f"{more}. Give the directories of one broker"
         )
     files = (f"{path}/{_SERVER_PROPERTIES}", f"{path}/config/{_SERVER_PROPERTIES}")
     named_dirs = next(filter(None, (_log_dirs_in(storage, file) for file in files)), None)
     if named_dirs is not None:
-        return f"Its {_SERVER_PROPERTIES} has {named_dirs}"
-    return "Give the directories of log.dirs, not a parent and not a partition."
+        return "none", f"Its {_SERVER_PROPERTIES} has {named_dirs}"
+    return "none", "Give the directories of log.dirs, not a parent and not a partition."
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from winnow.start.loaded import LogToLoad
 from winnow.start.values import Fate
 from winnow.storage.contract import Storage
 from winnow.storage.guarded import may_access, status_of
-from winnow.storage.permissions import user_name
+from winnow.storage.permissions import user_name, why_unchangeable
 
 _ALL = os.R_OK | os.W_OK | os.X_OK
 
@@ -79,17 +79,18 @@ def _of_users(
 def _problems_of_dir(user: os.stat_result, log_dir: str) -> Iterator[str]:
     who = f"user {user_name(user.st_uid)}, who owns {log_dir} or its files,"
     if not _may(user, log_dir, _ALL):
-        yield f"{who} may not write into it"
+        yield why_unchangeable(log_dir) or f"{who} may not write into it"
     with suppress(FileNotFoundError):
-        if not _may(user, f"{log_dir}/{LOCK}", os.W_OK):
-            yield f"{who} may not write {LOCK}"
+        lock = f"{log_dir}/{LOCK}"
+        if not _may(user, lock, os.W_OK):
+            yield why_unchangeable(lock) or f"{who} may not write {LOCK}"
 
 
 def _problems(storage: Storage, user: os.stat_result, log: LogToLoad) -> Iterator[str]:
     who = f"user {user_name(user.st_uid)}, who owns the log directory or its files,"
     directory = log.directory
     if not _may(user, directory, _ALL):
-        yield f"{who} may not read and write {directory}"
+        yield why_unchangeable(directory) or f"{who} may not read and write {directory}"
     entries = {entry.name: entry for entry in storage.list_dir(directory) if not entry.is_link}
     logs = sorted(name for name in entries if name.endswith(LOG))
     recovered = [] if log.clean_shutdown else logs[_flushed(logs, log.recovery_point) :]
@@ -103,8 +104,10 @@ def _problems(storage: Storage, user: os.stat_result, log: LogToLoad) -> Iterato
     for name in entries:
         is_written = name.endswith((LOG, TXNINDEX)) or name in written
         wanted = os.R_OK | os.W_OK if is_written else os.R_OK
-        if not _may(user, f"{directory}/{name}", wanted):
-            yield f"{who} may not {'read and write' if is_written else 'read'} {name}"
+        path = f"{directory}/{name}"
+        if not _may(user, path, wanted):
+            words = f"{who} may not {'read and write' if is_written else 'read'} {name}"
+            yield why_unchangeable(path) or words
     epochs = entries.get(f"{LEADER_EPOCHS}.tmp")
     if epochs is not None and epochs.is_dir and epochs.name in written:
         yield f"{epochs.name} is a directory, where the broker writes a file"
@@ -118,6 +121,9 @@ def _may(user: os.stat_result, path: str, wanted: int) -> bool:
     """Membership in other groups is not known, and counts for the broker."""
     if user.st_uid in {0, os.geteuid()}:
         return may_access(path, wanted)
+    # Root may write every file but those that nobody may change.
+    if os.geteuid() == 0 and wanted & os.W_OK and not may_access(path, os.W_OK):
+        return False
     found = status_of(path)
     mode = stat.S_IMODE(found.st_mode)
     if user.st_uid == found.st_uid:

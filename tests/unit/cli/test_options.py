@@ -88,6 +88,14 @@ def test_missing_log_directory_is_refused_at_once_unless_there_are_others(tmp_pa
         check_log_dirs([str(tmp_path / "nope"), str(tmp_path / "no")])
 
 
+def test_file_instead_of_a_log_directory_is_refused_at_once_as_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("log.dirs=/data/kafka\n")
+    with pytest.raises(UsageError, match="not a Kafka log directory but a file") as caught:
+        check_log_dirs([str(file)])
+    assert "It has log.dirs=/data/kafka" in str(caught.value.hint)
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"), [("90s", 90), ("15m", 900), ("2h", 7200), ("1.5h", 5400), ("0.5s", 0.5)]
 )

@@ -58,6 +58,27 @@ def test_log_directory_of_a_partition_or_a_file_is_named(tmp_path: Path) -> None
         assert refusal(path).hint == f"Give its log directory: {own}"
 
 
+def test_each_kind_of_wrong_path_has_a_sentence_of_its_own(tmp_path: Path) -> None:
+    own = log_dir(tmp_path / "logs", node=1)
+    (tmp_path / "empty").mkdir()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    named = (own / "meta.properties", pipe, own / "t-0", tmp_path, tmp_path / "empty")
+    assert [str(refusal(path)).partition(" (/")[0] for path in named] == [
+        "not a Kafka log directory but a file: expected a directory",
+        "not a Kafka log directory but a file: expected a directory",
+        (
+            "not a Kafka log directory but the directory of a partition: expected a file "
+            "meta.properties"
+        ),
+        (
+            "not a Kafka log directory but a parent of log directories: expected a file "
+            "meta.properties"
+        ),
+        "not a Kafka log directory: expected a file meta.properties, found none",
+    ]
+
+
 @pytest.mark.parametrize("name", ["server.properties", "config/server.properties"])
 def test_log_dirs_of_a_server_properties_are_named(tmp_path: Path, name: str) -> None:
     file = tmp_path / name

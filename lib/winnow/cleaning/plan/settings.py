@@ -4,7 +4,7 @@ Check that a `server.properties` is of the broker whose log directories were giv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from winnow.errors import UsageError
@@ -23,6 +23,9 @@ from winnow.runtime.stop import Stop
 from winnow.start.metadata_choice import MetadataInUse, choose_metadata
 from winnow.storage.contract import Storage
 from winnow.storage.urls import is_remote
+from winnow.words import first_few
+
+_MOST_BROKERS = 8
 
 
 def with_metadata(
@@ -43,6 +46,8 @@ def with_metadata(
     choice = choose_metadata(settings, storage, log_dirs, see=lambda _: check())
     check()
     metadata, problem = choice.metadata, choice.problem
+    if metadata is not None:
+        _refuse_controllers(log_dirs, metadata.supported)
     notes += [*_unusual_meta(log_dirs), *choice.notes]
     if metadata is not None:
         log = f"{METADATA_DIR} up to offset {metadata.end_offset - 1}"
@@ -58,6 +63,25 @@ def with_metadata(
     if settings.kafka == ANY_VERSION:  # otherwise it was asked for
         settings = replace(settings, kafka=_version(log_dirs, choice))
     return settings, tuple(notes)
+
+
+def _refuse_controllers(log_dirs: Sequence[LogDir], brokers: Collection[int]) -> None:
+    """Raise UsageError if all directories are of nodes that are no brokers, and have no partition.
+    `brokers`: those that are registered in the metadata log.
+    """
+    nodes = {log_dir.meta.node_id for log_dir in log_dirs}
+    if not brokers or any(d.partitions or d.in_doubt for d in log_dirs) or nodes & {None, *brokers}:
+        return
+    named = " and ".join(str(node) for node in sorted(node for node in nodes if node is not None))
+    known = first_few([str(node) for node in sorted(brokers)], _MOST_BROKERS)
+    raise UsageError(
+        "the log directory of a controller",
+        expected="that of a broker",
+        found=f"node {named}, which is none of the brokers {known} in {METADATA_DIR}",
+        where=", ".join(log_dir.path for log_dir in log_dirs),
+        hint="A controller has only the metadata log, which nothing here cleans. Give the log.dirs "
+        "of a broker.",
+    )
 
 
 def _version(log_dirs: Sequence[LogDir], choice: MetadataInUse) -> KnownVersion:
