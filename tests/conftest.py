@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 
+# With numba loaded, as in Spark's workers, kernels do everything (`tests.twins.no_numba`).
+import winnow.compiled  # noqa: F401
 from tests.crash.tried import tried
 from tests.disks import memory
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir

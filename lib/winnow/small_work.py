@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-LOADING_NS = 300_000_000
+LOADING_NS = 350_000_000
 """Time in which numba and a few compiled kernels are loaded."""
 
 

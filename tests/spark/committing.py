@@ -7,7 +7,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from tests.spark.runs import settings
 from winnow.cleaning.commit.compaction import commit
 from winnow.cleaning.plan.decide_listed import decide_listed
 from winnow.cleaning.plan.partitions import PlannedPartition, SelectedPartition
@@ -17,14 +16,21 @@ from winnow.cleaning.result import PartitionResult
 from winnow.cleaning.staged import StagedPartition
 from winnow.logdir.lock import lock_log_dir
 from winnow.logdir.survey import survey_log_dirs
+from winnow.policy.describe import parse_topic_configs
+from winnow.policy.sources import Settings, parse_topic_set
 from winnow.storage.places import Places
 from winnow.survey.survey import list_partition
 
+TOPIC_CONFIGS = Path(__file__).parents[1] / "fixtures" / "topic-configs.txt"
 SETS = ("*:min.cleanable.dirty.ratio=0",)
 
 
 def request_at(now: int) -> Request:
-    return Request(settings=settings(*SETS), now=now, touch=True, run_id="run")
+    settings = Settings(
+        topic_configs=parse_topic_configs(TOPIC_CONFIGS.read_text(encoding="utf-8")),
+        topic_sets=tuple(map(parse_topic_set, SETS)),
+    )
+    return Request(settings=settings, now=now, touch=True, run_id="run")
 
 
 def main(log_dir: str, staged_file: str, now: str) -> None:
@@ -41,6 +47,8 @@ def main(log_dir: str, staged_file: str, now: str) -> None:
             done = commit(planned, by_directory[found.place.directory], request)
             assert isinstance(done, PartitionResult)
             assert done.error is None, done.error
+    slow_to_load = {"llvmlite", "numba", "pyarrow", "pyspark"}
+    assert slow_to_load.isdisjoint(sys.modules)
 
 
 if __name__ == "__main__":

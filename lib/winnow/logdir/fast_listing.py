@@ -16,7 +16,7 @@ import numpy as np
 from winnow.errors import CorruptLogError
 from winnow.logdir.checkpoints import read_leader_epochs
 from winnow.logdir.files import log_bases
-from winnow.logdir.listing import SegmentListing, first_max_timestamp
+from winnow.logdir.listing import SegmentListing, first_max_timestamp, list_segments
 from winnow.logdir.names import (
     INDEX,
     LEADER_EPOCHS,
@@ -28,6 +28,7 @@ from winnow.logdir.names import (
     base_offset_of,
     segment_file,
 )
+from winnow.small_work import is_small
 from winnow.state import Segment
 from winnow.storage.guarded import held, open_dir
 from winnow.storage.live.read_view import view_of
@@ -39,6 +40,9 @@ from winnow.wire.buffers import as_bytes
 
 _ROOM = 4 * 2**20
 """Buffer for all indexes of a partition. If they need more, speed no longer depends on it."""
+
+_SEGMENT_NS = 200_000
+"""Time that a listing file by file takes for a segment."""
 
 
 def list_sound(directory: str, *, most_bytes: int | None = None) -> SegmentListing | None:
@@ -75,6 +79,9 @@ def _listed(directory: str, descriptor: int, most_bytes: int | None) -> SegmentL
     usual |= {segment_file(offset, SNAPSHOT) for offset in snapshots}
     if not bases or not needed <= status.keys() | rest <= needed | usual:
         return None
+    if is_small(len(bases) * _SEGMENT_NS):
+        listing = list_segments(Places(), directory)
+        return None if listing.problems or listing.leftovers else listing
     segments = _segments(descriptor, bases, indexes, status)
     if segments is None:
         return None

@@ -30,7 +30,7 @@ DENSEST = np.array([1, 1032, 32, 255, 2**17 // 3, 1, 1, 1])
 """Bytes to which one byte can expand, by codec (S2.4): an end of block of gzip, copies of snappy
 and lz4, a run of zstd.
 """
-_SUMMED_NS, _ROW_NS = 100, 3_000
+_SUMMED_NS, _ROW_NS = 10, 3_700
 """Time that the functions of `winnow.scan.plain_cut` take for a batch."""
 
 

@@ -21,7 +21,7 @@ EMPTY = -2
 MAX_CONTROL_BYTES = 64 * 1024
 """Maximum decompressed size of a control batch. Brokers write less, and uncompressed."""
 
-_PLAIN_NS = 20_000
+_PLAIN_NS = 12_000
 """Time that `_decode_plain` takes for a batch."""
 
 

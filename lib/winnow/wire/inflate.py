@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from winnow.errors import CorruptLogError
-from winnow.small_work import is_small
+from winnow.small_work import is_small, plain_ns
 from winnow.wire import plain
-from winnow.wire.batch import Codec
+from winnow.wire.batch import CODEC_MASK, Codec
 from winnow.wire.buffers import Buffer, Bytes, RecordBlocks, Rows, as_bytes, as_rows, read_only
 from winnow.wire.codecs import decompress_into
 from winnow.wire.legacy import convert_legacy
@@ -37,7 +37,7 @@ still in the processor's cache.
 """
 _USUAL_RATIO, _HIGH_RATIO = 4, 16
 _BATCH_NS, _BYTE_NS = 10_000, 4
-"""Time per batch, and per byte on disk, without kernels."""
+"""Time per compressed batch, and per byte of it, without kernels."""
 _ALL = 2**62
 
 
@@ -92,7 +92,7 @@ def has_large_records(batches: Rows) -> bool:
 def _inflate(
     raw: Bytes, rows: Rows, skipped: NDArray[np.bool_], *, limit: int, enough: int
 ) -> RecordBlocks:
-    small = is_small(len(rows) * _BATCH_NS + int(rows["size"].sum()) * _BYTE_NS)
+    small = plain_ns() > 0 and _is_small(rows)
     areas = plain.find_areas(rows, skipped, len(raw)) if small else _areas(rows, skipped, len(raw))
     if areas is None:
         raise ValueError("batches are not those of this buffer")
@@ -126,6 +126,11 @@ def _inflate(
         rows = convert_legacy(raw, rows, sink, begin, end, mixed, limit=limit, enough=enough)
     whole = RecordBlocks(raw, sink.data(), rows, compressed | legacy, begin, end, unread, mixed)
     return whole.some(slice(len(rows)))
+
+
+def _is_small(rows: Rows) -> bool:
+    sizes = rows["size"][(rows["attributes"] & CODEC_MASK) != 0]
+    return is_small(len(sizes) * _BATCH_NS + int(sizes.sum()) * _BYTE_NS)
 
 
 def _areas(rows: Rows, skipped: NDArray[np.bool_], raw_size: int) -> plain.Areas | None:

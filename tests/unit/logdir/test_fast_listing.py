@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.crash import logs
+from tests.twins.no_numba import without_numba
 from winnow.logdir.fast_listing import list_sound
 from winnow.logdir.indexes.index import written_entries
 from winnow.logdir.listing import SegmentListing, list_segments
@@ -38,7 +39,11 @@ def both(directory: Path) -> tuple[SegmentListing | None, SegmentListing]:
     between = MOVED["read"], MOVED["files"]
     listing = list_segments(LocalStorage(), str(directory))
     after = MOVED["read"], MOVED["files"]
+    with without_numba():
+        plain = list_sound(str(directory))
+    assert plain is None or plain == listing
     if sound is not None:
+        assert plain == sound
         assert sound == listing
         assert [s.log_stamp for s in sound.segments] == [s.log_stamp for s in listing.segments]
         assert [b - a for a, b in zip(before, between, strict=True)] == [
