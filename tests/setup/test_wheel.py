@@ -17,7 +17,7 @@ from winnow.compiled import place
 
 ROOT = Path(__file__).parents[2]
 LISTED = (ROOT / "conf" / "jars.txt").read_text(encoding="utf-8")
-COMPILED_FIRST = "winnow.wire.walk."
+COMPILED_FIRST = "winnow.wire.kernels.walk."
 BUILT_FROM = (
     "lib",
     "conf",
