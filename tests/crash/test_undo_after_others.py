@@ -212,8 +212,8 @@ def test_erasure_closes_undo_of_earlier_runs(spark: SparkSession, tmp_path: Path
         (result.run_id,),
     )
     told = (
-        f"t-0: run {result.run_id} can't be undone any more; `recover --purge {result.run_id}` "
-        "removes what it kept"
+        f"t-0: run {result.run_id} can't be undone after this erasure; `recover --purge "
+        f"{result.run_id}` removes what it kept"
     )
     assert told in page(erased)
     assert_refused(directory, result.run_id, f"an erasure (run {erased.run_id})")

@@ -117,6 +117,7 @@ CASES: dict[str, tuple[Callable[[LogWriter], None], Callable[[LogWriter], None]]
     "other": (plain, other_value),
     "short": (plain, shorter),
     "empty": (plain, nobody),
+    "nothing": (nobody, nobody),
 }
 
 
@@ -168,8 +169,10 @@ def test_replicas_cleaned_at_different_times_show_no_difference(
         "found": None,
         "other": (DifferenceKind.CONTENT, 2),
         "empty": (DifferenceKind.TOPIC, None),
+        "nothing": None,
     }
     assert (result.status, result.exit_code) == ("different", 4)
+    assert found["nothing"].why_not == "no replica has a committed record"
     keyed_, short = found["keyed"], found["short"]
     assert [replica.cleaned_to for replica in keyed_.replicas] == [keyed_.every_record_from, None]
     assert (short.start, short.end, short.records) == (0, 3, 6)

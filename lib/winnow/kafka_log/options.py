@@ -149,7 +149,7 @@ def parse_options(options: Mapping[str, str]) -> Options:
         if low not in names:
             near = difflib.get_close_matches(low, names, n=1)
             hint = f"Did you mean {names[near[0]]}?" if near else f"There are {', '.join(OPTIONS)}."
-            raise UsageError("kafka-log has no such option", found=low, hint=hint)
+            raise UsageError("unknown option of kafka-log", found=low, hint=hint)
         given[names[low]] = value
     return Options(
         paths=_paths(given),

@@ -101,7 +101,7 @@ def _locked(log_dir: str, fd: int, kind: int) -> ExitStack:
         os.close(fd)
         raise LogDirInUseError(
             f"the log directory {log_dir} is in use",
-            found=f"its lock held by {holder}",
+            found=holder,
             where=f"{log_dir}/{LOCK}",
             hint="Stop the broker or other process, and run again. Beside a running broker, "
             "doctor, plan, explain, verify and inspect work.",
@@ -255,8 +255,11 @@ def _whole_file(kind: int) -> bytes:
 
 
 def _describe_holder(fd: int) -> str:
+    """Return a sentence that names who holds the lock."""
     pid = _asked_holder(fd, fcntl.F_WRLCK)
-    return _described(pid if pid is not None and pid > 0 else _ofd_holder(fd))
+    who = _described(pid if pid is not None and pid > 0 else _ofd_holder(fd))
+    process, colon, command = who.partition(": ")
+    return f"{process} holds its lock{colon}{command}"
 
 
 def _described(pid: int | None) -> str:

@@ -319,7 +319,7 @@ class KnownVersion:
     @property
     def how(self) -> str:
         """How the version is known, in words."""
-        return self.source or "nothing tells the version"
+        return self.source or "the version is unknown"
 
     @property
     def versions(self) -> str:
@@ -330,7 +330,9 @@ class KnownVersion:
         words = f"rules of Kafka {self.versions} ({self.how})"
         held = [row.switch for row in RULES if row.holds_in(self.oldest, self.newest)]
         differ = any(held.count(switch) > 1 for switch in KEEPS_MORE)
-        return f"{words}; where they differ, those that keep more" if differ else words
+        return (
+            f"{words}. Where these differ, the rule that deletes less applies" if differ else words
+        )
 
 
 ANY_VERSION = KnownVersion()

@@ -30,7 +30,9 @@ def test_broker_starts_on_output_and_is_detected_as_a_source(
         output, home=tmp_path / "broker", settings={"log.cleaner.enable": "false"}
     ) as broker:
         consumed = broker.consume("read_uncommitted")
-        with pytest.raises(LogDirInUseError, match=rf"process {broker.pid}: .*kafka\.Kafka"):
+        with pytest.raises(
+            LogDirInUseError, match=rf"process {broker.pid} holds its lock: .*kafka\.Kafka"
+        ):
             run(clean, spark, output, output=[str(tmp_path / "another")])
     assert [line for line in broker.complaints if "LogLoader" in line or "UnifiedLog" in line] == []
     for name, result in results.items():

@@ -26,7 +26,7 @@ def test_directory_of_running_broker_is_not_cleaned(spark: SparkSession, tmp_pat
         assert broker.pid is not None
         before = files_of(log_dir / "c-tomb-0")
         with pytest.raises(
-            LogDirInUseError, match=rf"held by process {broker.pid}: \S*java kafka\.Kafka "
+            LogDirInUseError, match=rf"process {broker.pid} holds its lock: \S*java kafka\.Kafka "
         ) as refusal:
             run(clean, spark, log_dir)
         assert refusal.value.exit_code == 5

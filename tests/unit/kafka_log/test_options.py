@@ -164,9 +164,9 @@ def test_sizes_are_parsed(text: str, size: int) -> None:
         (
             "startingOffset",
             "5",
-            r"no such option: found startingoffset\. Did you mean startingOffsets\?",
+            r"unknown option of kafka-log: found startingoffset\. Did you mean startingOffsets\?",
         ),
-        ("xyz", "5", r"no such option: found xyz\. There are path, paths, topics"),
+        ("xyz", "5", r"unknown option of kafka-log: found xyz\. There are path, paths, topics"),
         (
             "startingOffsets",
             "latest",

@@ -97,7 +97,7 @@ def test_case_99_held_lock_is_refused_and_its_holder_named(
         pytest.raises(LogDirInUseError) as refusal,
     ):
         lock_log_dir(str(log_dir))
-    assert f"process {pid}: " in str(refusal.value)
+    assert f"process {pid} holds its lock: " in str(refusal.value)
     assert str(log_dir) in str(refusal.value)
     with lock_log_dir(str(log_dir)):
         pass

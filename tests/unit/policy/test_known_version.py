@@ -48,8 +48,8 @@ def test_zookeeper_tells_a_range_whose_rules_keep_more() -> None:
     assert found.rules.delete_horizons
     assert found.rules.emptied_batch is EmptiedBatch.END_OF_ROUND
     assert str(found) == (
-        "rules of Kafka 2.8 to 3.9 (meta.properties of a broker with ZooKeeper); where they "
-        "differ, those that keep more"
+        "rules of Kafka 2.8 to 3.9 (meta.properties of a broker with ZooKeeper). Where these "
+        "differ, the rule that deletes less applies"
     )
 
 

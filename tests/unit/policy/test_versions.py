@@ -76,7 +76,8 @@ def test_patch_release_decides_which_emptied_batch_is_kept() -> None:
 def test_minor_version_means_all_its_releases_and_keeps_more() -> None:
     assert rules("3.9").emptied_batch is EmptiedBatch.END_OF_ROUND
     assert str(asked_version("3.9")) == (
-        "rules of Kafka 3.9 (--kafka-version); where they differ, those that keep more"
+        "rules of Kafka 3.9 (--kafka-version). Where these differ, the rule that deletes less "
+        "applies"
     )
     assert str(asked_version("3.9.2")) == "rules of Kafka 3.9.2 (--kafka-version)"
 

@@ -97,7 +97,7 @@ def options_of_file(
         raise _unclear("environments", expected, "something else", path)
     if environment is not None and environment not in environments:
         raise UsageError(
-            "the environment is not in the configuration",
+            "unknown environment",
             expected=" or ".join(environments) or f"a table [{ENVIRONMENT}.NAME]",
             found=repr(environment),
             where=path,

@@ -66,7 +66,7 @@ def _remarks(p: PartitionErasure) -> Iterator[str]:
         yield f"older copies of records, not searched: {', '.join(map(printable, p.copies))}"
     for run_id in map(printable, p.closed_undos):
         removes = f"`recover --purge {run_id}` removes what it kept"
-        yield f"run {run_id} can't be undone any more; {removes}"
+        yield f"run {run_id} can't be undone after this erasure; {removes}"
     if p.remote:
         yield "remote.storage.enable: remote storage may hold segments too; it was not searched"
     if p.disproven and p.proof is not None:

@@ -88,11 +88,15 @@ def summary(result: RunResult) -> str:
     found = totals(result)
     freed = found["bytes_freed"]
     would = " would be" if result.verb == "plan" else ""
-    gain = "unknown how much is" if freed is None else f"{size(max(freed, 0))}{would}"
     many = counted(len(result.partitions), "partition")
     before = size(found["bytes_before"])
-    more = f", {size(-freed)} more used" if freed is not None and freed < 0 else ""
-    parts = [f"{result.verb}: {found['with_work']:,} of {many}, {gain} freed of {before}{more}"]
+    if freed is None:
+        estimate = " (use --estimate)" if result.verb == "plan" else ""
+        gain = f"savings of {before} unknown{estimate}"
+    else:
+        more = f", {size(-freed)} more used" if freed < 0 else ""
+        gain = f"{size(max(freed, 0))}{would} freed of {before}{more}"
+    parts = [f"{result.verb}: {found['with_work']:,} of {many}, {gain}"]
     if kept := found["bytes_kept"]:
         parts.append(f"{size(kept)} kept until `recover --purge`")
     codes = Counter(code for p in result.partitions if (code := p.code) is not None)

@@ -113,8 +113,7 @@ def _check_open(run: KeptRun) -> BoundLog:
     hint = f"`recover --purge {run.run_id}` removes what is kept."
     if run.closed_by is not None:
         raise CorruptLogError(
-            "this run can't be undone any more",
-            expected="nothing erased since the run",
+            "can't undo the run: an erasure has run since",
             found=f"{run.closed_by}: what is kept may hold records that were erased",
             where=run.path,
             hint=hint,

@@ -155,6 +155,8 @@ def _with(comparison: Comparison, kind: DifferenceKind, message: str, *places: P
 
 def _why_nothing(comparison: Comparison, bounds: Bounds) -> str:
     behind = min(comparison.replicas, key=lambda replica: replica.high_watermark)
+    if all(one.high_watermark <= (one.log_start or 0) for one in comparison.replicas):
+        return "no replica has a committed record"
     if behind.high_watermark <= bounds.start:
         return (
             f"{behind.log_dir} has no committed records from offset {bounds.start} on (its high "

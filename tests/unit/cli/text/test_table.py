@@ -55,6 +55,14 @@ def test_what_is_kept_is_not_freed() -> None:
     )
 
 
+def test_summary_says_how_to_find_unknown_savings() -> None:
+    unknown = partition("orders", bytes_after=None, segments_after=None)
+    assert summary(run_of(unknown, verb="plan")) == (
+        "plan: 1 of 1 partition, savings of 2.0 MiB unknown (use --estimate)"
+    )
+    assert summary(run_of(unknown)) == "clean: 1 of 1 partition, savings of 2.0 MiB unknown"
+
+
 def test_plan_shows_full_reasons_and_unknown_sizes() -> None:
     reason = (
         "dirty ratio 0.75 is above min.cleanable.dirty.ratio 0.5 "
