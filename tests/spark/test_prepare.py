@@ -305,3 +305,43 @@ def test_recover_removes_preparations(spark: SparkSession, log_dir: Path) -> Non
     prepared(spark, log_dir)
     api.recover(str(log_dir))
     assert not [*log_dir.glob("*/.winnow*")]
+
+
+def test_doctor_shows_preparations_and_which_still_hold(spark: SparkSession, log_dir: Path) -> None:
+    from winnow import api  # noqa: PLC0415
+
+    prepared(spark, log_dir)
+    set_checkpoint("cleaner-offset-checkpoint", 0)(log_dir)
+    found = api.doctor(spark, str(log_dir), settings=asked().read(), now=now_ms())
+    status = {f"{one.topic}-{one.partition}": one for one in found.preparations}
+    assert status.keys() == {CHANGED, OTHER}
+    assert status[OTHER].dropped is None
+    assert status[CHANGED].dropped is not None
+    assert status[CHANGED].dropped.startswith("cleaner checkpoint: expected")
+    for name, one in status.items():
+        (staging,) = staged(log_dir)[name]
+        assert one.bytes == sum(file.stat().st_size for file in staging.iterdir())
+    (use,) = found.space
+    (kind,) = [one for one in use.uses if one.kind == "prepared"]
+    assert kind.apparent_bytes >= sum(one.bytes for one in status.values())
+    assert not [one for one in use.uses if one.kind == "leftovers"]
+
+
+def test_plan_beside_a_broker_tells_what_a_preparation_takes(
+    spark: SparkSession, log_dir: Path
+) -> None:
+    import winnow  # noqa: PLC0415
+
+    with broker(log_dir):
+        plan = winnow.plan(spark, str(log_dir), topic_configs=str(TOPIC_CONFIGS))
+    (note,) = [note for note in plan.notes if "`prepare`" in note]
+    assert "2 partitions" in note
+
+
+def test_erase_removes_preparations(spark: SparkSession, log_dir: Path) -> None:
+    """They hold what is to be erased."""
+    from winnow import api  # noqa: PLC0415
+
+    prepared(spark, log_dir)
+    api.erase(spark, str(log_dir), keys=[b"no such key"], topics=["c-tomb"])
+    assert CHANGED not in staged(log_dir)

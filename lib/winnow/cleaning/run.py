@@ -13,7 +13,12 @@ from winnow.cleaning.clean import Cleaned
 from winnow.cleaning.free import delete_first, freed_bytes, only_what_is_needed, what_is_short
 from winnow.cleaning.in_place import check_in_place
 from winnow.cleaning.plan.decide_listed import overridden
-from winnow.cleaning.plan.partitions import Planned, SelectedPartition, states_of
+from winnow.cleaning.plan.partitions import (
+    Planned,
+    PlannedPartition,
+    SelectedPartition,
+    states_of,
+)
 from winnow.cleaning.plan.planning import list_and_plan, read_headers
 from winnow.cleaning.plan.settings import io_rate, with_metadata
 from winnow.cleaning.predict import damaged_first, predict
@@ -26,6 +31,7 @@ from winnow.cleaning.zeros import ZerosFirst, cut_zeros, zeros_first
 from winnow.logdir.live.read_view import view_notes
 from winnow.logdir.lock import locked, why_seen_here_only
 from winnow.logdir.survey import LogDir, check_one_node, strangers_in, survey_log_dirs, topics_of
+from winnow.policy.free import file_bytes
 from winnow.runtime.cancel import cancelling_jobs
 from winnow.runtime.garbage import seldom_collecting
 from winnow.runtime.same_directories import same_directories
@@ -34,8 +40,9 @@ from winnow.runtime.spool import spooling
 from winnow.runtime.throttle import limiting_io, limiting_io_beside_brokers
 from winnow.start.broker import expected_starts
 from winnow.start.values import BrokerStart
+from winnow.storage.live.read_view import views
 from winnow.storage.places import Places
-from winnow.words import counted, first_few
+from winnow.words import counted, first_few, size
 
 
 @contextmanager
@@ -106,6 +113,8 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
             else:
                 done = clean_with_quarantine(sc, dirs, planned, request)
         notes = (*of_settings, *_notes(dirs, planned))
+        if views():
+            notes += tuple(_of_preparing(planned))
         starts = _starts(sc, dirs, planned, request)
         short = None
         if freeing is not None:
@@ -150,6 +159,18 @@ def _starts(
         wanted=request.wants,
         progress=request.progress,
     )
+
+
+def _of_preparing(planned: Sequence[Planned]) -> Iterator[str]:
+    """Yield a note on what a preparation would take, if there is anything to compact."""
+    plans = [item.plan.compaction for item in planned if isinstance(item, PlannedPartition)]
+    sources = [plan.segments for plan in plans if plan is not None]
+    if sources:
+        most = sum(file_bytes(segment) for segments in sources for segment in segments)
+        yield (
+            f"`prepare` would stage what is left of {counted(len(sources), 'partition')}, up to "
+            f"{size(most)}, while the broker runs; `commit` then frees the difference"
+        )
 
 
 def _notes(dirs: Sequence[LogDir], planned: Sequence[Planned]) -> Iterator[str]:

@@ -139,6 +139,7 @@ def page(found: Diagnosis, request: CommandLine, growth: Sequence[Growth] = ()) 
         "Due for hours, while the cleaner finished other partitions", _passed_over(found)
     )
     yield from listed("Past retention, and not deleted by the broker", _expired(found))
+    yield from listed("Prepared for `commit`", _prepared(found))
     yield from held.sections(found)
     yield from listed(
         "Held back by open transactions",
@@ -170,6 +171,20 @@ def _grouped(troubles: Iterable[Trouble]) -> Iterator[str]:
     named = ((t.topic, f"{t.topic}-{t.partition}", t.error or t.reason) for t in troubles)
     groups = alike(dict.fromkeys(named))  # a partition in two directories is there twice
     return (f"{first_few(group.names, _FEW)}: {group.words('--json')}" for group in groups)
+
+
+def _prepared(found: Diagnosis) -> Iterator[str]:
+    """Yield how much is prepared, and which preparations no longer hold."""
+    holds = [one for one in found.preparations if one.dropped is None]
+    if holds:
+        oldest = min(one.prepared_at_ms or found.now for one in holds)
+        total = size(sum(one.bytes for one in holds))
+        yield f"{counted(len(holds), 'partition')}, {total}, the oldest of {moment(oldest)}"
+    named = (
+        (p.topic, f"{p.topic}-{p.partition}", p.dropped) for p in found.preparations if p.dropped
+    )
+    for group in alike(dict.fromkeys(named)):
+        yield f"{first_few(group.names, _FEW)} no longer holds: {group.words('--json')}"
 
 
 def _gains(found: Diagnosis) -> Iterator[Line]:

@@ -7,21 +7,20 @@ neither Spark nor compiled code: a broker waits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import cast
 
-from winnow.cleaning.asked import SettingsAsked
 from winnow.cleaning.commit.commit import commit_several, kept_bytes
 from winnow.cleaning.commit.compaction import commit
 from winnow.cleaning.commit.retention import retain_only
 from winnow.cleaning.plan.partitions import PlannedPartition, why_unwritable
-from winnow.cleaning.plan.settings import with_metadata
 from winnow.cleaning.prepared.again import RULE, planned_again, staged_again
-from winnow.cleaning.prepared.checks import Dropped, Now, config_now, why_dropped
+from winnow.cleaning.prepared.checks import Dropped, config_now, why_dropped
 from winnow.cleaning.prepared.existing import Existing, existing_in
-from winnow.cleaning.prepared.value import Instant, PreparedPartition
+from winnow.cleaning.prepared.status import AllSettings, now_of, settings_of
+from winnow.cleaning.prepared.value import PreparedPartition
 from winnow.cleaning.request import Only, Request
 from winnow.cleaning.result import NONE, PartitionResult, RunResult
 from winnow.cleaning.staged import StagedPartition
@@ -31,15 +30,12 @@ from winnow.logdir.commit.roll_forward import put_right
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.lock import locked, why_seen_here_only
 from winnow.logdir.survey import LogDir, strangers_in, topics_of
-from winnow.policy.sources import Settings, Unknown
+from winnow.policy.sources import Unknown
 from winnow.runtime.failure import Failure, failure
 from winnow.state import TopicPartition
 from winnow.storage.places import Places
 from winnow.survey.place import PartitionPlace
 from winnow.words import counted
-
-AllSettings = Mapping[SettingsAsked, Settings | Failure]
-"""By the sources that preparations name."""
 
 
 def commit_prepared(log_dirs: Sequence[str], request: Request, *, dry_run: bool) -> RunResult:
@@ -58,7 +54,7 @@ def commit_prepared(log_dirs: Sequence[str], request: Request, *, dry_run: bool)
             if request.wants(at.topic) and (here := [*existing_in(Places(), log_dir, at)])
         ]
         used = {one.prepared.asked for *_, here in found for one in here if one.prepared}
-        settings = {asked: _settings_of(asked, dirs, request) for asked in used}
+        settings = settings_of(used, dirs, request.stop)
         done = commit_several(
             [partial(_one, *one, settings, request, dry_run=dry_run) for one in found],
             [f"{log_dir.path}/{at}" for log_dir, at, _ in found],
@@ -75,16 +71,6 @@ def commit_prepared(log_dirs: Sequence[str], request: Request, *, dry_run: bool)
             notes=tuple(notes),
             strangers=strangers_in(dirs),
         )
-
-
-def _settings_of(
-    asked: SettingsAsked, dirs: Sequence[LogDir], request: Request
-) -> Settings | Failure:
-    """Read the settings again that preparations were made with."""
-    try:
-        return with_metadata(asked.read(), Places(), dirs, request.stop)[0]
-    except FAILS_ONE_PARTITION as error:
-        return failure(error)
 
 
 def _one(
@@ -128,15 +114,7 @@ def _newest(
     if not dry_run:
         # What the broker was doing when it stopped. It is no change of the log.
         recover(request.storage, place.directory, keep=(one.staging,))
-    now = Now(
-        storage=request.storage,
-        log_dir=log_dir,
-        topic_partition=at,
-        settings=known,
-        at=Instant.now(),
-        kafka_version=known.kafka.versions,
-        check_stopped=request.stop.check,
-    )
+    now = now_of(one, known, request.stop)
     dropped, config = why_dropped(prepared, one.staging, now), config_now(now)
     if dropped is not None or isinstance(config, Unknown):
         if not dry_run:

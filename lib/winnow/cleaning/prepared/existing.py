@@ -28,6 +28,11 @@ class Existing:
     problem: str | None = None
     """Why a preparation can't be read."""
 
+    @property
+    def is_preparation(self) -> bool:
+        """Whether `prepare` has finished it, and no commit has begun to use it."""
+        return not self.journal and (self.prepared is not None or self.problem is not None)
+
 
 def existing_in(
     storage: Storage, log_dir: LogDir, topic_partition: TopicPartition

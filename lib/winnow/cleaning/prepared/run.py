@@ -24,10 +24,10 @@ from winnow.cleaning.plan import outcomes as report
 from winnow.cleaning.plan.partitions import PlannedPartition
 from winnow.cleaning.plan.planning import list_and_plan
 from winnow.cleaning.plan.settings import io_rate, with_metadata
-from winnow.cleaning.prepared.checks import Now, why_dropped
+from winnow.cleaning.prepared.checks import why_dropped
 from winnow.cleaning.prepared.existing import Existing, existing_in
 from winnow.cleaning.prepared.record import ChangedError, record
-from winnow.cleaning.prepared.value import Instant
+from winnow.cleaning.prepared.status import now_of
 from winnow.cleaning.request import Preparing, Request
 from winnow.cleaning.result import NONE, PartitionResult, RunResult
 from winnow.cleaning.staged import StagedPartition
@@ -196,15 +196,7 @@ def _dropped(one: Existing, request: Request) -> bool:
     prepared = one.prepared
     if prepared is None or prepared.only != request.only:
         return True
-    now = Now(
-        storage=Places(),
-        log_dir=one.log_dir,
-        topic_partition=one.topic_partition,
-        settings=request.settings,
-        at=Instant.now(),
-        kafka_version=request.settings.kafka.versions,
-        check_stopped=request.stop.check,
-    )
+    now = now_of(one, request.settings, request.stop)
     try:
         return why_dropped(prepared, one.staging, now) is not None
     except FAILS_ONE_PARTITION:

@@ -18,6 +18,7 @@ _NAMES = {
     SpaceKind.INDEXES: "indexes",
     SpaceKind.SNAPSHOTS: "producer snapshots",
     SpaceKind.LEFTOVERS: ".deleted, .cleaned, .swap, and staging",
+    SpaceKind.PREPARED: "prepared by Winnow, for `commit`",
     SpaceKind.KEPT: "kept by Winnow (--keep-replaced, quarantine)",
     SpaceKind.FUTURE: "-future directories",
     SpaceKind.DELETE: "-delete directories",
@@ -29,6 +30,8 @@ _NAMES = {
 }
 _WHAT_HAPPENS = {
     SpaceKind.LEFTOVERS: "a broker removes or finishes these when it starts, and so does `recover`",
+    SpaceKind.PREPARED: "`commit` installs these while the broker is stopped; `recover` removes "
+    "them",
     SpaceKind.KEPT: "no broker looks at these: `recover --purge` deletes what --keep-replaced kept",
     SpaceKind.FUTURE: "replicas that were being moved here. A broker that still has the partition "
     "goes on with the move. Others stay: Kafka 3.9 and later rename them to -stray",

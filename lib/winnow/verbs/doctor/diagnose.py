@@ -14,6 +14,7 @@ from pyspark import SparkContext
 from winnow.cleaning.plan.partitions import Planned, PlannedPartition, SkippedPartition, states_of
 from winnow.cleaning.plan.planning import plan_partitions
 from winnow.cleaning.predict import predict
+from winnow.cleaning.prepared.status import preparations_of
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
 from winnow.cleaning.rewrite.compaction import estimate
@@ -112,6 +113,7 @@ def diagnose(
             *held_in(items, now=request.now),
             *uncommitted_in(items, starts, now=request.now),
         ),
+        preparations=preparations_of(usable, request.stop),
         strangers=strangers_in(log_dirs),
         misplaced=tuple(map(_misplaced, misplaced_entries(log_dirs))),
         short_of_space=sum(

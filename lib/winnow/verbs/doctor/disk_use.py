@@ -19,6 +19,7 @@ from winnow.logdir.names import (
     CLEANED,
     DELETED,
     INDEX_SUFFIXES,
+    JOURNAL,
     KEPT_PREFIX,
     LEADER_EPOCHS,
     LOCK,
@@ -27,13 +28,14 @@ from winnow.logdir.names import (
     METADATA_TOPIC,
     OFFSET_CHECKPOINTS,
     PARTITION_METADATA,
+    PREPARED,
     QUARANTINE_PREFIX,
     REMOTE_INDEX_CACHE,
     SNAPSHOT,
-    STAGING_PREFIX,
     SWAP,
     UNFINISHED,
     DirectoryKind,
+    is_staging,
     parse_partition_dir,
 )
 from winnow.logdir.survey import LogDir
@@ -197,13 +199,7 @@ class _Count:
         for file in files:
             at = f"{path}/{file.name}"
             if file.is_dir:
-                kept = file.name.startswith((KEPT_PREFIX, QUARANTINE_PREFIX))
-                ours = file.name.startswith(STAGING_PREFIX)
-                self._tree(
-                    file,
-                    at,
-                    SpaceKind.KEPT if kept else SpaceKind.LEFTOVERS if ours else SpaceKind.OTHER,
-                )
+                self._tree(file, at, self._kind_of_directory(file.name, at))
                 continue
             kind = _kind_of(file.name)
             self._file(file, at, kind)
@@ -217,6 +213,15 @@ class _Count:
                 indexes=self.zeros.indexes + indexes,
                 bytes=self.zeros.bytes + zeros,
             )
+
+    def _kind_of_directory(self, name: str, path: str) -> SpaceKind:
+        if name.startswith((KEPT_PREFIX, QUARANTINE_PREFIX)):
+            return SpaceKind.KEPT
+        if not is_staging(name):
+            return SpaceKind.OTHER
+        finished = self._storage.exists(f"{path}/{PREPARED}")
+        begun = self._storage.exists(f"{path}/{JOURNAL}")
+        return SpaceKind.PREPARED if finished and not begun else SpaceKind.LEFTOVERS
 
     def _zeros(self, index: Entry, path: str, log_bytes: int) -> int:
         zeros = None

@@ -15,6 +15,8 @@ class SpaceKind(StrEnum):
     """Producer snapshots."""
     LEFTOVERS = "leftovers"
     """`.deleted`, `.cleaned` and `.swap` files, and staging directories of Winnow."""
+    PREPARED = "prepared"
+    """Staging directories that `commit` may install."""
     KEPT = "kept"
     """What Winnow keeps: `.winnow-kept-*` and `.winnow-quarantine-*`."""
     FUTURE = "future"

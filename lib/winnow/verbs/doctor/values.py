@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from winnow.cleaning.prepared.status import Preparation
 from winnow.errors import CorruptLogError, NoSpaceError
 from winnow.policy.versions import ANY_VERSION, KnownVersion
 from winnow.start.values import BrokerStart
@@ -243,6 +244,8 @@ class Diagnosis:
     """Most bytes first."""
     expired: tuple[Expired, ...] = ()
     """Only where the broker runs. Most bytes first."""
+    preparations: tuple[Preparation, ...] = ()
+    """What `prepare` has staged for `commit`. Most bytes first."""
     attention: tuple[str, ...] = ()
     """What an operator should look at, in words."""
     dead_cleaner: str | None = None
