@@ -22,6 +22,7 @@ from winnow.storage.contract import Storage, read_if_there
 
 _NUMBER = re.compile(r"\+?0*([0-9]{1,19})")
 """No more digits than a long has: Python refuses to parse thousands of digits."""
+_AS_WRITTEN = re.compile(rb"0\n([0-9]{1,6})\n((?:[a-zA-Z0-9._-]{1,249} [0-9]{1,9} [0-9]{1,18}\n)*)")
 _LIKE_A_NUMBER = re.compile(r"[+-]?[0-9]{1,24}")
 MOST_ENTRIES = 500_000
 """An offset checkpoint has an entry for each partition of a log directory."""
@@ -40,6 +41,9 @@ def read_offset_checkpoint(
     Raises CorruptLogError for anything that a broker would not read: it takes the whole log
     directory offline. `strict`: also for a partition that is named twice, which no broker writes.
     """
+    usual = _usual(read_if_there(storage, path) or b"")
+    if usual is not None:
+        return usual
     offsets: dict[TopicPartition, int] = {}
     for where, (topic, partition, offset) in _read_lines(storage, path, fields=3):
         key = TopicPartition(topic, _number(partition, MAX_INT, "a partition number", where))
@@ -49,6 +53,25 @@ def read_offset_checkpoint(
         number = _number(offset[1:] if is_negative else offset, MAX_LONG, "an offset", where)
         offsets[key] = -number if is_negative else number
     return offsets
+
+
+def _usual(data: bytes) -> dict[TopicPartition, int] | None:
+    """Return the entries of a file as brokers write it, many times faster than line by line. None
+    for any other.
+    """
+    found = _AS_WRITTEN.fullmatch(data)
+    if found is None:
+        return None
+    words = found[2].decode().split()
+    offsets = dict(
+        zip(
+            map(TopicPartition, words[::3], map(int, words[1::3])),
+            map(int, words[2::3]),
+            strict=True,
+        )
+    )
+    count = int(found[1])
+    return offsets if len(offsets) == count == len(words) // 3 <= MOST_ENTRIES else None
 
 
 def update_offset_checkpoint(

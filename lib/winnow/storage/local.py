@@ -62,6 +62,10 @@ class LocalStorage(Storage):
         return NewLocalFile(path)
 
     def rename(self, source: str, target: str) -> None:
+        if os.path.dirname(source) == os.path.dirname(target):
+            with parent_of(source) as (here, name):
+                os.rename(name, os.path.basename(target), src_dir_fd=here, dst_dir_fd=here)
+            return
         with parent_of(source) as (there, name), parent_of(target) as (here, new_name):
             os.rename(name, new_name, src_dir_fd=there, dst_dir_fd=here)
 

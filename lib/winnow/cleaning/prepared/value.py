@@ -10,14 +10,14 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Annotated
 
 from winnow.cleaning.asked import SettingsAsked
 from winnow.cleaning.result import RecordsRemoved
 from winnow.clock import LATEST_MS, UNKNOWN_BOOT, boot_id, ms_since_boot, now_ms
 from winnow.logdir.names import PREPARED, STAGING_PREFIX
-from winnow.logdir.stored import FromMinusOne, Natural, stored
+from winnow.logdir.stored import FromMinusOne, Natural, plain, stored
 from winnow.policy.config import TopicConfig
 from winnow.state import Segment, Sources
 from winnow.storage.contract import Storage
@@ -190,19 +190,12 @@ def write_prepared(storage: Storage, staging: str, prepared: PreparedPartition) 
     are durable.
     """
     path, temporary = f"{staging}/{PREPARED}", f"{staging}/{PREPARED}.tmp"
-    content = {"format": FORMAT, "winnow_version": VERSION, **asdict(prepared, dict_factory=_kept)}
+    content = {"format": FORMAT, "winnow_version": VERSION, **plain(prepared)}
     storage.create(temporary, json.dumps(content).encode())
     storage.fsync_dir(staging)
     storage.rename(temporary, path)
     storage.fsync_dir(staging)
     storage.fsync_dir(staging.rpartition("/")[0])
-
-
-_NOT_STORED = frozenset(field.name for field in fields(Segment) if not field.compare)
-
-
-def _kept(items: list[tuple[str, object]]) -> dict[str, object]:
-    return {name: value for name, value in items if name not in _NOT_STORED}
 
 
 def read_prepared(storage: Storage, staging: str) -> PreparedPartition:

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.files import pieces
 from winnow.logdir.names import INDEX, JOURNAL, LOG, SEGMENT_SUFFIXES, TIMEINDEX, segment_file
-from winnow.logdir.stored import FromMinusOne, Natural, stored
+from winnow.logdir.stored import FromMinusOne, Natural, plain, stored
 from winnow.state import Sources
 from winnow.storage.contract import Storage
 from winnow.storage.own_json import JsonValue, read_json
@@ -25,10 +25,6 @@ from winnow.wire.crc import crc32c_extended
 
 VERSION = 1
 
-_LEFT_OUT = frozenset({"log_stamp", "rebuilt", "rebuilt_txnindex"})
-"""Fields of a source that are not recorded. Stamps differ in a copy. A run that continues reads
-again what a broker recovers.
-"""
 _NEEDED = {LOG, INDEX, TIMEINDEX}
 
 
@@ -177,7 +173,7 @@ def write_journal(storage: Storage, staging: str, journal: Journal) -> None:
     and the names of all staged files are durable.
     """
     path, temporary = f"{staging}/{JOURNAL}", f"{staging}/{JOURNAL}.tmp"
-    content = {"version": VERSION, **asdict(journal, dict_factory=_without_stamps)}
+    content = {"version": VERSION, **_as_written(journal)}
     with storage.changing(staging):
         if storage.exists(temporary):
             storage.unlink(temporary)
@@ -188,14 +184,18 @@ def write_journal(storage: Storage, staging: str, journal: Journal) -> None:
     storage.fsync_dir(staging.rpartition("/")[0])
 
 
-def _without_stamps(items: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Drop what is not recorded. A hard link that is kept of a file has another stamp, too."""
-    kept = {name: value for name, value in items if name not in _LEFT_OUT}
-    # An earlier Winnow refuses a field that it does not know, and wrote no checksums.
-    for name, absent in (("unchanged", False), ("crc32c", -1)):
-        if kept.get(name) == absent:
-            del kept[name]
-    return kept
+def _as_written(journal: Journal) -> dict[str, Any]:
+    """Return the journal as it is stored. An earlier Winnow refuses a field that it does not know,
+    and wrote no checksums.
+    """
+    content: dict[str, Any] = plain(journal)
+    for group in content["groups"]:
+        if not group["unchanged"]:
+            del group["unchanged"]
+        for file in (group["output"] or {"files": {}})["files"].values():
+            if file["crc32c"] < 0:
+                del file["crc32c"]
+    return content
 
 
 def leave_journal(storage: Storage, staging: str) -> None:

@@ -83,7 +83,9 @@ class Swaps:
     def __init__(self, storage: Storage, directory: str) -> None:
         self._storage, self._directory = storage, directory
         self._known: dict[str, Entry] | None = None
-        """What the directory has of a log, and its directories, by name."""
+        """What the directory has of a log, and its directories, by name; without `_changed`."""
+        self._changed: list[str] = []
+        """Names that the last swap has changed."""
 
     def swap(self, group: StagedGroup) -> None:
         """See `swap_group`."""
@@ -108,13 +110,14 @@ class Swaps:
         if here:
             known = {one.name: one for one in entries if one.is_dir or _is_of_log(one.name)}
             new = (segment_file(group.base_offset, suffix) for suffix in group.paths)
-            self._known = self._updated(known, [*gone, *new])
+            self._known, self._changed = known, [*gone, *new]
 
     def _entries(self, group: StagedGroup) -> Sequence[Entry]:
         if self._known is None:
             return self._storage.list_dir(self._directory)
         bases = group.source_bases
         names = [segment_file(base, suffix) for base in bases for suffix in SEGMENT_SUFFIXES]
+        self._known = self._updated(self._known, self._changed)
         return [*self._updated(self._known, names).values()]
 
     def _updated(self, known: Mapping[str, Entry], names: Iterable[str]) -> dict[str, Entry]:
