@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.disks import disk_or_skip, fill, free_bytes
+from tests.disks import disk_or_skip, fill, fill_names, free_bytes
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
 from tests.session import verbs_use
 from tests.spark.runs import NOW
@@ -104,6 +104,37 @@ def test_every_kind_has_its_bytes_and_the_sum_is_that_of_du(tmp_path: Path) -> N
     assert found[SpaceKind.LOGS].apparent_bytes == sum(path.stat().st_size for path in logs)
     assert use.bytes == blocks(log_dir)
     assert use.inodes == inodes(log_dir)
+
+
+def test_where_no_inode_is_free_inodes_are_named_and_not_bytes(
+    command: Command, tmp_path: Path
+) -> None:
+    with disk_or_skip(tmp_path / "disk", mib=64, options=",nr_inodes=300") as disk:
+        log_dir = copy_log_dir("clean", disk / "d", only=["c-none-0", "d-size-0", METADATA_DIR])
+        remove_other_topics(log_dir)
+        (log_dir / ".lock").touch()
+        fill_names(disk)
+        code, said = command("doctor", str(log_dir), *GIVEN)
+        assert (code, "MiB free" in said, ", 0 inodes free" in said) == (3, True, True)
+        assert "0 free inodes: no more files can be made there, although" in said
+        assert "broker 1 does not start" in said
+        assert f"the file system of {log_dir} has no free inode" in said
+        assert "15 inodes in 1 partition, takes" in said
+        code, said = command(
+            "clean", str(log_dir), *GIVEN, "--only", "compaction", "--no-ledger", "--report", "none"
+        )
+        assert code == 6
+        assert "No file can be made there, although" in said
+        assert "Inodes are what is missing" in said
+        (log_dir / CLEAN_SHUTDOWN).unlink()
+        fill_names(disk / "names")
+        code, said = command("recover", "--truncate", str(log_dir), *GIVEN)
+        assert (code, "No file can be made there, although" in said) == (3, True)
+        assert "is full (hardly any inode is free)" in said
+        (log_dir / ".lock").unlink()
+        fill_names(disk / "names" / "names")
+        code, said = command("doctor", str(log_dir), *GIVEN)
+        assert (code, "Inodes are what is missing" in said) == (1, True)
 
 
 def test_names_on_one_file_system_add_up_to_what_df_shows(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from winnow.cli.text.json_output import failure_to_json
 from winnow.cli.text.progress import progress_on_stderr
 from winnow.clock import now_ms
 from winnow.errors import NO_SPACE, NoSpaceError, WinnowError, failure_of
+from winnow.runtime.no_space import words_of_no_space
 from winnow.runtime.profile import Profile, Profiler
 from winnow.runtime.progress import Progress
 from winnow.storage.permissions import user_name
@@ -148,8 +149,10 @@ def _understood(error: Exception) -> tuple[str, int]:
     if isinstance(known, WinnowError):
         return str(known), known.exit_code
     if isinstance(error, OSError) and error.errno in NO_SPACE:
-        where = "" if error.filename else " where Spark keeps its files (spark.local.dir)"
-        return f"not enough space{where}: {error}", NoSpaceError.exit_code
+        if error.filename:
+            return words_of_no_space(error), NoSpaceError.exit_code
+        where = "where Spark keeps its files (spark.local.dir)"
+        return f"not enough space {where}: {error}", NoSpaceError.exit_code
     if isinstance(error, OSError):
         return _of_the_system(error), 1
     of_spark = type(error).__module__.partition(".")[0] in {"py4j", "pyspark"}

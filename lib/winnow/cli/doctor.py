@@ -31,6 +31,7 @@ from winnow.cli.text.doctor_summary import free_space, growth_words, summary
 from winnow.cli.text.full_disk import first_steps
 from winnow.cli.text.next_command import command, typed
 from winnow.cli.text.start import shown_reasons, start_section
+from winnow.runtime.no_space import FREE_INODES
 from winnow.start.words import starts_to_json
 from winnow.verbs.doctor.attention import EXPIRED_LATE_MS
 from winnow.verbs.erase.values import Amount
@@ -191,10 +192,7 @@ def _gains(found: Diagnosis) -> Iterator[Line]:
     for gain in found.gains:
         most = "up to " if gain.at_most else ""
         many = counted(gain.partitions, "partition")
-        yield (
-            f"  {gain.what}  {most}{size(gain.freed_bytes)} in {many}, takes "
-            f"{roughly(gain.seconds)}"
-        )
+        yield (f"  {gain.what}  {most}{found.freed(gain)} in {many}, takes {roughly(gain.seconds)}")
     if found.gains:
         return
     if found.short_of_space:
@@ -243,10 +241,11 @@ def _happened(found: Diagnosis) -> Iterator[str]:
                 "anything there. If nobody mounted it so, the kernel did after an error of the "
                 "disk, and its log says which (dmesg). Before a cleaning, mount it for writing"
             )
-        elif disk.free_files == 0:
+        elif disk.lacks_inodes:
+            inodes = counted(disk.free_files or 0, "free inode")
             yield (
-                f"{disk.log_dir} is on a file system without a free inode: no file can be made "
-                "there, although space is free"
+                f"{disk.log_dir} is on a file system with {inodes}: no more files can be made "
+                f"there, although {size(disk.free_bytes)} are free. {FREE_INODES}"
             )
         elif disk.is_full:
             yield (

@@ -50,7 +50,8 @@ def read_offset_checkpoint(
         if key in offsets and strict:
             raise _malformed(where, "each partition once", f"{key} again")
         is_negative = offset.startswith("-") and offset[1:2].isdigit()
-        number = _number(offset[1:] if is_negative else offset, MAX_LONG, "an offset", where)
+        digits, limit = (offset[1:], MAX_LONG + 1) if is_negative else (offset, MAX_LONG)
+        number = _number(digits, limit, "an offset", where)
         offsets[key] = -number if is_negative else number
     return offsets
 

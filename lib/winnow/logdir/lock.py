@@ -17,13 +17,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from glob import iglob
 
-from winnow.errors import CorruptLogError, LogDirInUseError, WinnowError
+from winnow.errors import NO_SPACE, CorruptLogError, LogDirInUseError, WinnowError
 from winnow.logdir.lease import Lease, refuse_leased
 from winnow.logdir.live.broker import RunningBroker
 from winnow.logdir.live.partition import IN_PROGRESS
 from winnow.logdir.live.read_view import open_read_view
 from winnow.logdir.names import LOCK, META_PROPERTIES
 from winnow.logdir.survey import LogDir, canonical_paths, survey_log_dirs
+from winnow.runtime.no_space import FREE_INODES, lacks_inodes
 from winnow.storage.creating import create_file
 from winnow.storage.guarded import held, open_file, status_of
 from winnow.storage.live.read_view import view_of
@@ -229,6 +230,9 @@ def _no_lock(log_dir: str, error: OSError) -> WinnowError:
         )
     else:
         hint = "A broker would not start on it either."
+        with suppress(OSError):
+            if error.errno in NO_SPACE and lacks_inodes(Places().volume(log_dir)):
+                hint = f"{FREE_INODES}. {hint}"
     user = user_name(os.geteuid())
     return WinnowError(
         f"the log directory {log_dir} can't be locked by user {user}",

@@ -21,7 +21,7 @@ from winnow.logdir.names import (
     java_number,
 )
 from winnow.logdir.nearby import FILE, PARENT, PARTITION, what_is_at
-from winnow.storage.contract import Storage, entry_if_there, read_if_there
+from winnow.storage.contract import Entry, Storage, entry_if_there, read_if_there
 from winnow.storage.urls import is_remote
 from winnow.wire.metadata_records import UUID_SIZE, uuid_text
 
@@ -164,6 +164,13 @@ def was_shut_down_cleanly(storage: Storage, log_dir: str) -> bool:
     """
     found = entry_if_there(storage, f"{log_dir}/{CLEAN_SHUTDOWN}")
     return found is not None and not found.is_link
+
+
+def is_empty_marker(storage: Storage, log_dir: str, entry: Entry) -> bool:
+    """Whether an entry is an empty directory in place of the marker: a broker takes it for one."""
+    if entry.name != CLEAN_SHUTDOWN or not entry.is_dir:
+        return False
+    return not storage.list_dir(f"{log_dir}/{CLEAN_SHUTDOWN}")
 
 
 def read_topic_id(storage: Storage, directory: str) -> str | None:

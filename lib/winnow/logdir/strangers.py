@@ -14,7 +14,12 @@ from dataclasses import dataclass, replace
 
 from winnow.errors import FAILS_ONE_PARTITION, UsageError, WinnowError
 from winnow.logdir.meta import MetaProperties
-from winnow.logdir.names import META_PROPERTIES, METADATA_TOPIC, topic_partition_of
+from winnow.logdir.names import (
+    CLEAN_SHUTDOWN,
+    META_PROPERTIES,
+    METADATA_TOPIC,
+    topic_partition_of,
+)
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
 
@@ -36,6 +41,8 @@ class Stranger:
         does = (
             'does not start on this log directory ("not in the form of topic-partition")'
             if self.stops_broker
+            else "takes the log directory offline, for it can't remove it"
+            if self.name == CLEAN_SHUTDOWN
             else "that has this partition takes the log directory offline"
         )
         return f"{log_dir}/{self.name} is {self.found}: a broker {does}. Move it elsewhere"

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from winnow.arguments import refused
 from winnow.errors import CorruptLogError, UsageError, WinnowError
 from winnow.logdir.checkpoints import OFFLINE_HINT, read_offset_checkpoint
-from winnow.logdir.meta import MetaProperties, read_meta, was_shut_down_cleanly
+from winnow.logdir.meta import MetaProperties, is_empty_marker, read_meta, was_shut_down_cleanly
 from winnow.logdir.names import (
+    CLEAN_SHUTDOWN,
     HIGH_WATERMARK_CHECKPOINT,
     METADATA_TOPIC,
     OFFSET_CHECKPOINTS,
@@ -269,6 +270,11 @@ def survey_as(storage: Storage, path: str, meta: MetaProperties) -> LogDir:
         try:
             found = _partition_or_why(entry.name)
         except UsageError:
+            if is_empty_marker(storage, path, entry):
+                continue
+            if entry.name == CLEAN_SHUTDOWN and entry.is_dir:
+                strangers.append(Stranger(entry.name, "a directory with files", stops_broker=False))
+                continue
             what = "a directory" if entry.is_dir else "a link to a directory"
             found = f"{what} whose name is not that of a partition"
             strangers.append(Stranger(entry.name, found, stops_broker=True))

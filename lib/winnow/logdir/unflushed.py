@@ -20,7 +20,7 @@ from winnow.errors import CorruptLogError, errors_inside
 from winnow.logdir.batches import End, end_of
 from winnow.logdir.indexes.builder import IndexBuilder
 from winnow.logdir.indexes.txnindex import lies_below
-from winnow.logdir.names import LOG, TXNINDEX, segment_file
+from winnow.logdir.names import LOG, MAX_LONG, TXNINDEX, segment_file
 from winnow.pickling import pickled_by_fields
 from winnow.state import Recovered, Segment
 from winnow.storage.places import Places
@@ -73,8 +73,11 @@ def unflushed_from(bases: Sequence[int], recovery_point: int) -> int:
     """Return how many of these segments (base offsets, ascending) a broker does not recover.
 
     It begins with the segment that contains the recovery point, and with the last one if the
-    recovery point lies beyond the log. Without a segment below it, it recovers all.
+    recovery point lies beyond the log. Without a segment below it, it recovers all; with the
+    highest offset as recovery point, none.
     """
+    if recovery_point >= MAX_LONG:
+        return len(bases)
     below = sum(base <= recovery_point for base in bases)
     return max(0, below - 1)
 

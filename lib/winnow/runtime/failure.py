@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from winnow.batch_memory import VARIABLE
 from winnow.errors import NO_SPACE, CorruptLogError, NoSpaceError, WinnowError, failure_of
+from winnow.runtime.no_space import words_of_no_space
 
 _T = TypeVar("_T")
 MORE_MEMORY = (
@@ -32,7 +33,7 @@ def failure(error: Exception) -> Failure:
     if isinstance(error, WinnowError):
         return Failure(str(error), error.exit_code)
     if isinstance(error, OSError) and error.errno in NO_SPACE:
-        return Failure(f"not enough space: {error}", NoSpaceError.exit_code)
+        return Failure(words_of_no_space(error), NoSpaceError.exit_code)
     return Failure(failure_of(error), CorruptLogError.exit_code)
 
 

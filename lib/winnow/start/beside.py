@@ -12,12 +12,14 @@ from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, LinkError
 from winnow.logdir.metadata import METADATA_DIR
 from winnow.logdir.names import (
     BOOTSTRAP_CHECKPOINT,
+    CLEAN_SHUTDOWN,
     META_PROPERTIES,
     METADATA_TOPIC,
     OFFSET_CHECKPOINTS,
     topic_partition_of,
 )
 from winnow.logdir.survey import LogDir
+from winnow.runtime.no_space import FREE_INODES
 from winnow.start.loaded import LogToLoad
 from winnow.start.named import Named
 from winnow.start.rights import why_not_used
@@ -98,6 +100,11 @@ def metadata_place_problems(
             f"the file system of {home} has 0 bytes free for the broker, which writes the leader "
             f"epochs of {METADATA_DIR} when it starts. Free some space first"
         )
+    if storage.volume(home).free_files == 0:
+        yield (
+            f"the file system of {home} has no free inode, and the broker writes files of "
+            f"{METADATA_DIR} anew when it starts. {FREE_INODES}"
+        )
     if home in log_dirs:
         return
     if forbidden := why_not_used(home):
@@ -136,7 +143,7 @@ def links_in(storage: Storage, log_dirs: Sequence[LogDir], home: str | None) -> 
     `home`: the log directory with the metadata log.
     """
     for log_dir in log_dirs:
-        for name in (META_PROPERTIES, *OFFSET_CHECKPOINTS):
+        for name in (META_PROPERTIES, CLEAN_SHUTDOWN, *OFFSET_CHECKPOINTS):
             if _is_link(storage, f"{log_dir.path}/{name}"):
                 yield f"{log_dir.path}/{name}"
     if home is not None:

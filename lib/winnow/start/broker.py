@@ -11,8 +11,9 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, LinkError, UsageError, failure_of
+from winnow.errors import FAILS_ONE_PARTITION, UsageError, failure_of
 from winnow.logdir.names import (
+    CLEAN_SHUTDOWN,
     LOG,
     METADATA_TOPIC,
     OFFSET_CHECKPOINTS,
@@ -20,7 +21,7 @@ from winnow.logdir.names import (
     DirectoryKind,
     parse_partition_dir,
 )
-from winnow.logdir.survey import LogDir, survey_as
+from winnow.logdir.survey import Checkpoints, LogDir, survey_as
 from winnow.policy.server_properties import ZOOKEEPER
 from winnow.policy.sources import Settings
 from winnow.runtime.failure import Failure
@@ -42,10 +43,10 @@ from winnow.start.node_files import (
     zookeeper_problem,
 )
 from winnow.start.rights import why_not_used
-from winnow.start.small_files import checkpoint_problem
+from winnow.start.small_files import checkpoint_as_read, unreadable_checkpoints
 from winnow.start.values import BrokerStart, Fate, KnownTopics, LogDirStart, LogStart, worst
 from winnow.state import PartitionState
-from winnow.storage.contract import Storage, Volume, read_if_there
+from winnow.storage.contract import Storage, entry_if_there
 from winnow.storage.links import words_of_link
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
@@ -54,12 +55,15 @@ from winnow.words import counted, size
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-_OFFSET_WORDS = 3
 _MOST = 5
 _FEW, _FEW_BYTES = 4, 16 << 20
 """Logs, and their bytes, that are read in less time than it takes to start tasks."""
 _EACH_BYTES = 1 << 20
 """The cost of a log besides its bytes."""
+_FILES_BESIDES, _FILES_EACH = 16, 4
+"""Inodes that a recovery takes at most, besides and for each log: snapshots, indexes, and
+checkpoints until they are renamed.
+"""
 _LEAST_FREE = 64 << 20
 """Below it, a recovery may run out of space: each active segment gets indexes of 10 MiB."""
 _LOADED_BEFORE_TOPICS = KnownTopics(replicas=None)
@@ -217,7 +221,16 @@ def logs_to_load(
     Replicas that are being moved, deleted, or set aside are loaded as well. The metadata log is
     not: see `start.metadata_log`.
     """
-    checkpoints = log_dir.checkpoints
+    checkpoints, marker = log_dir.checkpoints, f"{log_dir.path}/{CLEAN_SHUTDOWN}"
+    if log_dir.error is not None:
+        start, high, flushed = (
+            checkpoint_as_read(storage, f"{log_dir.path}/{name}") for name in OFFSET_CHECKPOINTS[1:]
+        )
+        checkpoints = Checkpoints({}, start, high, flushed)
+    found = entry_if_there(storage, marker)
+    linked = None
+    if found is not None and found.is_link:
+        linked = f"{marker} shows nothing: {words_of_link(marker)}"
     for entry in storage.list_dir(log_dir.path):
         if not (entry.is_dir or entry.leads_to_dir) or entry.name == REMOTE_INDEX_CACHE:
             continue
@@ -229,7 +242,7 @@ def logs_to_load(
         key = parse_partition_dir(plain).topic_partition
         if key is None or key.topic == METADATA_TOPIC:
             continue
-        error, log_bytes, behind_link = None, 0, False
+        error, log_bytes, behind_link = linked, 0, linked is not None
         if not entry.is_dir:
             error = words_of_link(f"{log_dir.path}/{entry.name}")
             behind_link = True
@@ -237,7 +250,7 @@ def logs_to_load(
             try:
                 files = storage.list_dir(f"{log_dir.path}/{entry.name}")
                 log_bytes = sum(file.size for file in files if file.name.endswith(LOG))
-                behind_link = any(file.is_link for file in files)
+                behind_link = behind_link or any(file.is_link for file in files)
             except FAILS_ONE_PARTITION as failed:
                 error = failure_of(failed)
         yield LogToLoad(
@@ -345,17 +358,26 @@ def _log_dir_start(
             stranger.words(log_dir.path): Fate.STOPS if stranger.stops_broker else Fate.OFFLINE
             for stranger in log_dir.strangers
         },
-        **dict(_unreadable_checkpoints(storage, log_dir.path)),
+        **dict(unreadable_checkpoints(storage, log_dir.path, settings.kafka)),
     }
     if forbidden := why_not_used(log_dir.path):
         reasons[forbidden.words] = forbidden.fate
     if volume.read_only:
         reasons[f"{log_dir.path} is on a file system that is read-only"] = Fate.OFFLINE
-    full = not log_dir.clean_shutdown and (
-        volume.free_bytes < _LEAST_FREE or volume.free_files == 0
-    )
+    least_files = _FILES_BESIDES + _FILES_EACH * len(logs)
+    short_of_files = volume.free_files is not None and volume.free_files < least_files
+    full = not log_dir.clean_shutdown and (volume.free_bytes < _LEAST_FREE or short_of_files)
     if full and not volume.read_only:
-        reasons[_on_full_disk(log_dir.path, volume, settings)] = Fate.LOSES
+        left = f"{size(volume.free_bytes)} are free"
+        if short_of_files:
+            left = "hardly any inode is free"
+        reasons[_on_full_disk(log_dir.path, left, settings)] = Fate.LOSES
+    if Fate.NOT_SERVED in reasons.values():
+        words = "its high watermark can't be read"
+        not_served = [replace(log, fate=Fate.NOT_SERVED, reason=words) for log in logs]
+        logs = [
+            max(pair, key=lambda log: log.fate.harm) for pair in zip(logs, not_served, strict=True)
+        ]
     fates = [*reasons.values(), *(log.fate for log in logs)]
     return LogDirStart(
         path=log_dir.path,
@@ -367,25 +389,7 @@ def _log_dir_start(
     )
 
 
-def _unreadable_checkpoints(storage: Storage, path: str) -> Iterator[tuple[str, Fate]]:
-    for name in OFFSET_CHECKPOINTS:
-        fate = Fate.OFFLINE
-        try:
-            data = read_if_there(storage, f"{path}/{name}")
-            problem = None if data is None else checkpoint_problem(data, words=_OFFSET_WORDS)
-        except LinkError:
-            problem, fate = words_of_link(f"{path}/{name}"), Fate.UNKNOWN
-        except CorruptLogError as error:
-            problem = error.what
-        except OSError as error:
-            problem = str(error)
-        if problem is not None:
-            yield f"{path}/{name} can't be read: {problem}", fate
-
-
-def _on_full_disk(path: str, volume: Volume, settings: Settings) -> str:
-    free = volume.free_bytes
-    left = "no file can be made" if volume.free_files == 0 else f"{size(free)} are free"
+def _on_full_disk(path: str, left: str, settings: Settings) -> str:
     what = (
         "Where a write fails while a segment is recovered, Kafka empties the segment and deletes "
         "all later ones, in the metadata log as well"

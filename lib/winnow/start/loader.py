@@ -165,6 +165,8 @@ class _Loader:
     def _recover_unflushed(self) -> None:
         flushed = unflushed_from(list(self._segments), self._log.recovery_point)
         unflushed = list(self._segments.values())[flushed:]
+        if not unflushed:
+            self._read_end()
         for number, segment in enumerate(unflushed):
             size = segment.size
             try:

@@ -34,7 +34,7 @@ from winnow.start.loader import load_log
 from winnow.start.loss import Loss, loss_by_swap, loss_in, loss_of
 from winnow.start.rights import why_not_loaded
 from winnow.start.segments import ends_too_high, lost_end
-from winnow.start.small_files import Problem, checkpoint_problem, topic_id_or_problem
+from winnow.start.small_files import EPOCH_WORDS, Problem, checkpoint_problem, topic_id_or_problem
 from winnow.start.values import Fate, KnownTopics, LogStart
 from winnow.state import PartitionState
 from winnow.storage.contract import Storage, read_if_there
@@ -42,7 +42,6 @@ from winnow.words import counted
 
 FINISHES_SWAP = "the start finishes an interrupted swap"
 _FOLLOWERS_CUT = ". Followers of such a leader cut their logs, too"
-_EPOCH_WORDS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +98,10 @@ def _start(
         start = _with_outcome(storage, question, outcome, start)
         return _with_identity(storage, question, start)
     epochs = read_if_there(storage, f"{log.directory}/{LEADER_EPOCHS}")
-    malformed = None if epochs is None else checkpoint_problem(epochs, words=_EPOCH_WORDS)
+    malformed = None if epochs is None else checkpoint_problem(epochs, words=EPOCH_WORDS)
     if malformed is not None:
-        words = f"{LEADER_EPOCHS} can't be read: {malformed}"
-        return replace(start, fate=Fate.OFFLINE, reason=words)
+        fate = Fate.STOPS if malformed.is_number else Fate.OFFLINE
+        return replace(start, fate=fate, reason=f"{LEADER_EPOCHS} can't be read: {malformed}")
     outcome = _outcome_with_swap(storage, log, config)
     start = _with_outcome(storage, question, outcome, start)
     if start.fate.is_harmless and not start.already_lost:

@@ -25,7 +25,7 @@ class Known:
 
 KNOWN: tuple[Known, ...] = (
     Known(
-        r"link \S+ away",
+        r"link \S+ (away|nowhere)",
         r": unknown ",
         "Behind a link Winnow foretells nothing: it does not follow links. The broker does.",
     ),

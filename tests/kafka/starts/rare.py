@@ -11,6 +11,7 @@ from tests.kafka.starts.changes import Change
 from tests.kafka.starts.swaps import swaps
 from tests.kafka.starts.table import METADATA, State
 from tests.kafka.starts.unwritable import unwritable
+from winnow.logdir.names import HIGH_WATERMARK_CHECKPOINT, LEADER_EPOCHS, OFFSET_CHECKPOINTS
 
 HIGHEST = 2**63 - 1
 _NEWEST = HIGHEST - 999
@@ -157,6 +158,36 @@ def _gaps(version: str, kind: str) -> Iterator[State]:
         yield _changed(version, kind, [*(("remove", path) for path in snapshots), gap])
 
 
+def _markers(version: str, kind: str) -> Iterator[State]:
+    """A directory or a link in place of the marker of a clean shutdown."""
+    marker = "b/.kafka_cleanshutdown" if kind == "stopped" else "a/.kafka_cleanshutdown"
+    gone = [] if kind == "killed" else [("remove", marker)]
+    yield _changed(version, kind, [*gone, ("mkdir", marker)])
+    if kind == "stopped":  # without another log directory a broker may end only after a while
+        yield _changed(version, kind, [*gone, ("mkdir", marker), ("write", f"{marker}/x", "")])
+    yield _changed(version, kind, [*gone, ("write", "away", ""), ("link", marker, "away")])
+    yield _changed(version, kind, [*gone, ("link", marker, "nowhere")])
+
+
+def _numbers(version: str, kind: str) -> Iterator[State]:
+    """Offsets and partitions at and beyond the bounds of Java's numbers, in the checkpoints."""
+    if kind == "stopped" or (version != "4.3.1" and kind == "killed"):
+        return
+    root = unpacked(f"starts-{version}") / kind
+    (found,) = root.glob("?/d-0")
+    directory = found.relative_to(root).parts[0]
+    bounds = (HIGHEST, HIGHEST + 1, -HIGHEST - 1, -HIGHEST - 2)
+    for name in OFFSET_CHECKPOINTS:
+        if version == "2.8.2" and name == HIGH_WATERMARK_CHECKPOINT:
+            continue  # whether it stops depends on the time
+        path = f"{directory}/{name}"
+        for offset in bounds if version == "4.3.1" else bounds[1:2]:
+            yield _changed(version, kind, [("entry", path, "d-0", str(offset))])
+        yield _changed(version, kind, [("entry", path, f"gone-{2**31}", "1")])
+    epochs = str(found.relative_to(root) / LEADER_EPOCHS)
+    yield _changed(version, kind, [("write", epochs, f"0\n1\n0 {HIGHEST + 1}\n")])
+
+
 def _changed(version: str, kind: str, changes: Iterable[Change]) -> State:
     return State(version, kind, tuple(changes))
 
@@ -168,6 +199,8 @@ OF: tuple[Of, ...] = (
     _small_texts,
     _settings,
     _gaps,
+    _markers,
+    _numbers,
     swaps,
     unwritable,
 )

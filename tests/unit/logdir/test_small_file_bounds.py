@@ -123,7 +123,7 @@ def test_offset_checkpoint_has_a_limit_of_entries(
 )
 def test_lines_are_those_of_java(data: bytes, words: str | None) -> None:
     found = checkpoint_problem(data, words=2)
-    assert found is None if words is None else found is not None and words in found
+    assert found is None if words is None else found is not None and words in str(found)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,8 @@ def free_space(disk: Disk) -> str:
     if disk.free_bytes == sys.maxsize:
         return "no limit known"
     share = f"{100 * disk.free_bytes / disk.total_bytes:.0f} %" if disk.total_bytes else "?"
-    return f"{size(disk.free_bytes)} free ({share})"
+    inodes = f", {counted(disk.free_files or 0, 'inode')} free" if disk.lacks_inodes else ""
+    return f"{size(disk.free_bytes)} free ({share}){inodes}"
 
 
 def growth_words(disk: Disk, growth: Sequence[Growth]) -> str:

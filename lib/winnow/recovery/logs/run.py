@@ -38,6 +38,7 @@ from winnow.recovery.logs.values import (
 )
 from winnow.runtime.failure import Failure, failure
 from winnow.runtime.garbage import seldom_collecting
+from winnow.runtime.no_space import FREE_INODES, lacks_inodes
 from winnow.runtime.packing import in_order
 from winnow.runtime.progress import Progress, Silence
 from winnow.runtime.same_directories import same_directories
@@ -311,11 +312,8 @@ def _apply(
 
 def _hint(storage: Storage, log: LogToLoad, request: TruncateRequest) -> str:
     """Return what helps against a full disk."""
-    if storage.volume(log.log_dir).free_files == 0:
-        return (
-            "No inode is free: no file can be made, although space is free. Remove or move files "
-            "that are not Kafka's, then run again"
-        )
+    if lacks_inodes(storage.volume(log.log_dir)):
+        return f"No inode is free, so no file can be made. {FREE_INODES}. Then run again"
     return "Free some space" + (
         ", or do not keep what is cut: --discard-cut" if request.keep_cut else ""
     )

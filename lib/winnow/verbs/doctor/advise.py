@@ -131,7 +131,7 @@ def _has_timed_out(held_back: HeldBack, now: int) -> bool:
 def _to_free(found: Diagnosis, other_disk: str | None) -> Iterator[Advice]:
     """Yield the commands that free space, those that need none first."""
     gains = {gain.what: gain for gain in found.gains}
-    freed = {what: size(gain.freed_bytes) for what, gain in gains.items()}
+    freed = {what: found.freed(gain) for what, gain in gains.items()}
     if INDEX_ZEROS in gains:
         what = (
             "cuts the zeros at the end of indexes, then the torn ends that a broker cuts when it "

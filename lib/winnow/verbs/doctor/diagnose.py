@@ -238,6 +238,7 @@ def _gains(sure: Sequence[_Sure], rate: float | None) -> Iterator[Gain]:
             what="retention",
             partitions=len(retained),
             freed_bytes=sum(segment.log_bytes for plan in retained for segment in plan.deleted),
+            freed_inodes=sum(_files(segment) for plan in retained for segment in plan.deleted),
             seconds=_RETENTION_SECONDS * len(retained),
         )
     compacted = [
@@ -262,6 +263,11 @@ def _gains(sure: Sequence[_Sure], rate: float | None) -> Iterator[Gain]:
         )
 
 
+def _files(segment: Segment) -> int:
+    indexes = (segment.index_bytes, segment.timeindex_bytes, segment.txnindex_bytes)
+    return 1 + sum(size is not None for size in indexes)
+
+
 def _with_bytes(item: Planned, result: PartitionResult, request: Request) -> PartitionResult:
     """Return the result, also with the log bytes of a partition that could not be read."""
     if item.state is not None:
@@ -282,6 +288,7 @@ def _disk(log_dir: LogDir, results: Sequence[PartitionResult], request: Request)
         free_bytes=volume.free_bytes,
         total_bytes=volume.total_bytes,
         free_files=volume.free_files,
+        used_files=volume.used_files,
         read_only=volume.read_only,
         clean_shutdown=log_dir.clean_shutdown,
         broker_runs=view_of(log_dir.path) is not None,

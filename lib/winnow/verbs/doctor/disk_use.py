@@ -106,7 +106,13 @@ def gain_of_zeros(space: Sequence[DiskUse], log_dirs: Sequence[LogDir]) -> Itera
     if found:
         many = sum(one.partitions for one in found)
         freed = sum(one.bytes for one in found)
-        yield Gain(what=INDEX_ZEROS, partitions=many, freed_bytes=freed, seconds=_SECONDS * many)
+        yield Gain(
+            what=INDEX_ZEROS,
+            partitions=many,
+            freed_bytes=freed,
+            freed_inodes=0,
+            seconds=_SECONDS * many,
+        )
 
 
 def _rest(used: int | None, counted: Iterator[int]) -> int | None:

@@ -35,18 +35,25 @@ def left_behind(
             what=what,
             partitions=len(sizes),
             freed_bytes=sum(sizes),
+            freed_inodes=inodes,
             seconds=_SECONDS * len(sizes),
         )
-        for what, sizes in (
-            ("leftovers", [left for left, _ in known if left]),
-            ("kept", [kept for _, kept in known if kept]),
+        for what, sizes, inodes in (
+            (
+                "leftovers",
+                [left for left, _, many in known if left or many],
+                sum(many for _, _, many in known),
+            ),
+            ("kept", [kept for _, kept, _ in known if kept], None),
         )
         if sizes
     )
 
 
-def _left_in(directory: str) -> tuple[int, int]:
-    """Return the bytes that `recover` would remove, and those kept for an undo."""
+def _left_in(directory: str) -> tuple[int, int, int]:
+    """Return the bytes that `recover` would remove, those kept for an undo, and how many files and
+    directories it would remove at least.
+    """
     storage = Places()
     entries = storage.list_dir(directory)
     removed = {*preview(storage, directory, entries).removed}
@@ -56,4 +63,5 @@ def _left_in(directory: str) -> tuple[int, int]:
         if entry.name in removed
     )
     runs = kept_run_ids(storage, directory)
-    return left, sum(tree_bytes(storage, kept_path(directory, run)) for run in runs)
+    kept = sum(tree_bytes(storage, kept_path(directory, run)) for run in runs)
+    return left, kept, len(removed)

@@ -10,6 +10,7 @@ from winnow.policy.versions import ANY_VERSION, KnownVersion
 from winnow.start.values import BrokerStart
 from winnow.verbs.doctor.space import DiskUse
 from winnow.verbs.erase.values import Amount
+from winnow.words import counted, size
 
 INDEX_ZEROS = "index zeros"
 NO_POLICY = "S9.2"
@@ -27,6 +28,7 @@ class Disk:
     total_bytes: int
     free_files: int | None
     """Files that may still be made there. None: no limit is known."""
+    used_files: int | None = None
     read_only: bool
     """Mounted read-only. Nothing can be changed."""
     clean_shutdown: bool
@@ -38,10 +40,18 @@ class Disk:
 
     @property
     def is_full(self) -> bool:
-        """A broker soon fails to write here: less than 5 % and less than 1 GiB are free, or no
-        file can be made.
+        """A broker soon fails to write here: less than 5 % and less than 1 GiB are free, or it
+        lacks inodes.
         """
-        return self.free_bytes < min(self.total_bytes // 20, 2**30) or self.free_files == 0
+        return self.free_bytes < min(self.total_bytes // 20, 2**30) or self.lacks_inodes
+
+    @property
+    def lacks_inodes(self) -> bool:
+        """Less than 5 % and less than 1,000 are free."""
+        if self.free_files is None:
+            return False
+        every = self.free_files + (self.used_files or 0)
+        return self.free_files == 0 or self.free_files < min(every // 20, 1000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +175,8 @@ class Gain:
     """
     partitions: int
     freed_bytes: int
+    freed_inodes: int | None = None
+    """At least. None: only a run can find it."""
     at_most: bool = False
     """An upper limit: only a run can find how much a compaction keeps."""
     read_bytes: int = 0
@@ -266,6 +278,13 @@ class Diagnosis:
     """The version of Kafka whose rules were used."""
     starts: tuple[BrokerStart, ...] = ()
     """What happens if the brokers start now."""
+
+    def freed(self, gain: Gain) -> str:
+        """Return what a verb frees: also inodes, where these are what is missing."""
+        words = size(gain.freed_bytes)
+        if gain.freed_inodes is None or not any(disk.lacks_inodes for disk in self.disks):
+            return words
+        return f"{words} and {counted(gain.freed_inodes, 'inode')}"
 
     @property
     def exit_code(self) -> int:

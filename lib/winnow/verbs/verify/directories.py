@@ -14,7 +14,7 @@ from winnow.logdir.checkpoints import read_leader_epochs, read_offset_checkpoint
 from winnow.logdir.commit.leftovers import leftover_names
 from winnow.logdir.commit.lost import lost_segments
 from winnow.logdir.copies import words_of
-from winnow.logdir.meta import read_meta, read_topic_id, was_shut_down_cleanly
+from winnow.logdir.meta import is_empty_marker, read_meta, read_topic_id, was_shut_down_cleanly
 from winnow.logdir.names import (
     INDEX_SUFFIXES,
     LEADER_EPOCHS,
@@ -290,6 +290,8 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
         try:
             directory = parse_partition_dir(entry.name)
         except UsageError as error:
+            if is_empty_marker(storage, path, entry):
+                continue
             findings.append(scope.finding(Kind.NAME, entry.name, error.what))
             continue
         key = directory.topic_partition
