@@ -26,6 +26,7 @@ def nights(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     return nights
 
 
+@pytest.mark.slow
 def test_killed_runs_over_known_segments_end_as_if_everything_were_read(nights: Nights) -> None:
     assert nights.undisturbed() == 6
     rng = random.Random(26)

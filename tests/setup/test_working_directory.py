@@ -130,7 +130,9 @@ def test_console_of_python_alone_imports_nothing_from_working_directory(
     wait_until_empty(tmp_path)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL]
+)
 def test_files_of_run_that_is_killed_are_removed(
     hostile: Path, tmp_path: Path, number: int
 ) -> None:

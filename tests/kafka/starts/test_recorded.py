@@ -47,6 +47,7 @@ def test_there_are_hundreds_of_states_of_every_fate() -> None:
     assert sum(bool(fate.resized) for fate in fates) > 10
 
 
+@pytest.mark.slow
 def test_each_known_difference_is_met() -> None:
     met = {
         reason_of(one.state, text)

@@ -24,9 +24,8 @@ two are empty.
 """
 
 
-@pytest.mark.parametrize(
-    "name", [LAST_OF_3, *(pytest.param(name, marks=pytest.mark.slow) for name in OLDEST_AND_NEWEST)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [LAST_OF_3, *OLDEST_AND_NEWEST])
 def test_broker_starts_on_the_result_and_its_cleaner_keeps_the_same(
     name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
