@@ -345,3 +345,12 @@ def test_erase_removes_preparations(spark: SparkSession, log_dir: Path) -> None:
     prepared(spark, log_dir)
     api.erase(spark, str(log_dir), keys=[b"no such key"], topics=["c-tomb"])
     assert CHANGED not in staged(log_dir)
+
+
+def test_only_what_is_flushed_is_prepared(spark: SparkSession, log_dir: Path) -> None:
+    """A power failure may take back what the broker has not flushed."""
+    set_checkpoint("recovery-point-offset-checkpoint", 1)(log_dir)
+    told = results(prepared(spark, log_dir))
+    assert told[CHANGED].actions == ("none",)
+    assert "up to the recovery point 1" in told[CHANGED].reason
+    assert staged(log_dir).keys() == {OTHER}

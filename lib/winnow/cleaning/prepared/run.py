@@ -76,7 +76,8 @@ def prepare(spark: WithContext, log_dirs: Sequence[str], request: Request) -> Ru
         for path in paths:
             opened.enter_context(_only_preparation(path))
             opened.enter_context(_view(path, f"{STAGING_PREFIX}{request.run_id}"))
-        dirs = [_bounded(log_dir) for log_dir in survey_log_dirs(Places(), paths)]
+        surveyed = survey_log_dirs(Places(), paths)
+        dirs = [_bounded(log_dir) for log_dir in surveyed]
         _check_owner(dirs)
         request.check_globs(topics_of(dirs))
         settings, found = with_metadata(request.settings, Places(), dirs, request.stop)
@@ -94,7 +95,9 @@ def prepare(spark: WithContext, log_dirs: Sequence[str], request: Request) -> Ru
         request.progress.stage(f"looking at {counted(len(topics_of(dirs)), 'topic')}")
         planned = list_and_plan(sc, [_without(d, kept) for d in dirs], request)
         done = clean(sc, planned, request, _ending(preparing))
-        results = [*map(_gone, done.partitions), *(_held(one) for one in kept.values())]
+        bounds = _bounds(surveyed)
+        results = [_with_bound(_gone(one), bounds) for one in done.partitions]
+        results += [_held(one) for one in kept.values()]
         return RunResult(
             run_id=request.run_id,
             verb="prepare",
@@ -148,6 +151,33 @@ def _bounded(log_dir: LogDir) -> LogDir:
         for at, offset in checkpoints.high_watermark.items()
     }
     return replace(log_dir, checkpoints=replace(checkpoints, high_watermark=bounded))
+
+
+Bounds = Mapping[tuple[str, str, int], tuple[int, int]]
+"""By log directory, topic and partition: recovery point and high watermark."""
+
+
+def _bounds(dirs: Sequence[LogDir]) -> Bounds:
+    """Return the partitions whose recovery point is the lower bound."""
+    return {
+        (log_dir.path, at.topic, at.partition): (flushed, offset)
+        for log_dir in dirs
+        for at, offset in log_dir.checkpoints.high_watermark.items()
+        if (flushed := log_dir.checkpoints.recovery_point.get(at, 0)) < offset
+    }
+
+
+def _with_bound(result: PartitionResult, bounds: Bounds) -> PartitionResult:
+    """Say that the high watermark of a reason is the recovery point, where it is."""
+    found = bounds.get((result.log_dir, result.topic, result.partition))
+    if found is None or "high watermark" not in result.reason:
+        return result
+    flushed, offset = found
+    words = (
+        f"{result.reason} (of a preparation: only what is flushed counts, up to the recovery point "
+        f"{flushed} in recovery-point-offset-checkpoint; the high watermark is {offset})"
+    )
+    return replace(result, reason=words)
 
 
 def _check_owner(dirs: Sequence[LogDir]) -> None:
