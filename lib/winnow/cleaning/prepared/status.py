@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from winnow.cleaning.asked import SettingsAsked
 from winnow.cleaning.plan.settings import with_metadata
 from winnow.cleaning.prepared.checks import Now, why_dropped
 from winnow.cleaning.prepared.existing import Existing, existing_in
+from winnow.cleaning.prepared.preparation import Preparation
 from winnow.cleaning.prepared.value import Instant, PreparedPartition
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.files import tree_bytes
@@ -23,22 +23,6 @@ from winnow.storage.urls import is_remote
 AllSettings = Mapping[SettingsAsked, Settings | Failure]
 """By the sources that preparations name."""
 _LOCAL = LocalStorage()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preparation:
-    """What `prepare` has staged of a partition."""
-
-    log_dir: str
-    topic: str
-    partition: int
-    bytes: int
-    """Of its staging directory."""
-    prepared_at_ms: int | None
-    """None: it can't be read, or was interrupted."""
-    expires_ms: int | None
-    dropped: str | None
-    """Why `commit` would drop it. None: it holds."""
 
 
 def settings_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from winnow.cleaning.prepared.status import Preparation
+from winnow.cleaning.prepared.preparation import Preparation
 from winnow.errors import CorruptLogError, NoSpaceError
 from winnow.policy.versions import ANY_VERSION, KnownVersion
 from winnow.start.values import BrokerStart
