@@ -15,6 +15,7 @@ from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir, copy_tree
 from tests.lock_holder import broker
 from tests.spark.preparing import DAY_MS, asked, committed, prepared, results, staged
 from tests.spark.runs import by_name, clean, files_of
+from winnow.cli.text.table import page, summary
 from winnow.clock import now_ms
 from winnow.errors import LogDirInUseError, WinnowError
 from winnow.logdir.names import CLEAN_SHUTDOWN, PREPARED
@@ -354,3 +355,13 @@ def test_only_what_is_flushed_is_prepared(spark: SparkSession, log_dir: Path) ->
     assert told[CHANGED].actions == ("none",)
     assert "up to the recovery point 1" in told[CHANGED].reason
     assert staged(log_dir).keys() == {OTHER}
+
+
+def test_pages_say_what_is_prepared_and_what_is_not(spark: SparkSession, log_dir: Path) -> None:
+    made = prepared(spark, log_dir)
+    assert next(iter(page(made, 100))).startswith("2 of 2 partitions prepared, at ")  # type: ignore[union-attr]
+    assert " would be freed of " in summary(made)
+    done = committed(log_dir)
+    assert next(iter(page(done, 100))).startswith("2 of 2 partitions cleaned, at ")  # type: ignore[union-attr]
+    assert "would" not in summary(done)
+    assert next(iter(page(committed(log_dir), 100))) == "Nothing is prepared."

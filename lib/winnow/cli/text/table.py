@@ -87,7 +87,7 @@ def summary(result: RunResult) -> str:
     """
     found = totals(result)
     freed = found["bytes_freed"]
-    would = " would be" if result.verb == "plan" else ""
+    would = " would be" if result.verb in {"plan", "prepare"} else ""
     many = counted(len(result.partitions), "partition")
     before = size(found["bytes_before"])
     if freed is None:
@@ -177,9 +177,16 @@ def _without_numbers(reason: str) -> str:
 def _title(result: RunResult, *, acting: int) -> str:
     planned = result.verb == "plan"
     if not result.partitions:
-        return "No partition matches the command."
+        nothing = result.verb == "commit"
+        return "Nothing is prepared." if nothing else "No partition matches the command."
     what = (
-        "has work to do" if planned and acting == 1 else "have work to do" if planned else "cleaned"
+        "has work to do"
+        if planned and acting == 1
+        else "have work to do"
+        if planned
+        else "prepared"
+        if result.verb == "prepare"
+        else "cleaned"
     )
     return (
         f"{acting:,} of {counted(len(result.partitions), 'partition')} {what}, at "
