@@ -18,6 +18,7 @@ from winnow.ledger.append import append, recorded
 from winnow.ledger.history import erased_in_ledger
 from winnow.ledger.place import check_ledger
 from winnow.ledger.rows import erasure, who
+from winnow.logdir.live.read_view import view_notes
 from winnow.policy.sources import Settings
 from winnow.report.certificate import Circumstances, certified, check_place, read_certificate
 from winnow.runtime.cancel import cancelling_jobs
@@ -151,7 +152,7 @@ def verify_key_hashes(
 
     Raises:
         UsageError: An argument or the erasure can't be used.
-        LogDirInUseError: A broker is running on a log directory.
+        LogDirInUseError: A log directory is locked by another run of Winnow.
 
     Example:
         >>> erased = winnow.api.erase(
@@ -167,5 +168,6 @@ def verify_key_hashes(
     erased = replace(erased, topics=names(topics, "topics") or erased.topics)
     with found_to_read(spark, log_dirs) as (found, others):
         result = check_key_hashes(spark, found, erased, progress or Silence())
+        notes = (*result.notes, *view_notes())
     left_out = (f"{other.log_dir}: {other.message}" for other in others)
-    return replace(result, not_searched=(*result.not_searched, *left_out))
+    return replace(result, not_searched=(*result.not_searched, *left_out), notes=notes)

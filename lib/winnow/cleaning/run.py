@@ -37,12 +37,12 @@ from winnow.runtime.garbage import seldom_collecting
 from winnow.runtime.same_directories import same_directories
 from winnow.runtime.session import WithContext
 from winnow.runtime.spool import spooling
-from winnow.runtime.throttle import limiting_io, limiting_io_beside_brokers
+from winnow.runtime.throttle import BESIDE_BROKER, limiting_io, limiting_io_beside_brokers
 from winnow.start.broker import expected_starts
 from winnow.start.values import BrokerStart
 from winnow.storage.live.read_view import views
 from winnow.storage.places import Places
-from winnow.words import counted, first_few, size
+from winnow.words import counted, first_few, roughly, size
 
 
 @contextmanager
@@ -114,7 +114,7 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
                 done = clean_with_quarantine(sc, dirs, planned, request)
         notes = (*of_settings, *_notes(dirs, planned))
         if views():
-            notes += tuple(_of_preparing(planned))
+            notes += (*_of_preparing(planned), *_reading(planned, throttle or BESIDE_BROKER))
         starts = _starts(sc, dirs, planned, request)
         short = None
         if freeing is not None:
@@ -171,6 +171,19 @@ def _of_preparing(planned: Sequence[Planned]) -> Iterator[str]:
             f"`prepare` would stage what is left of {counted(len(sources), 'partition')}, up to "
             f"{size(most)}, while the broker runs; `commit` then frees the difference"
         )
+
+
+def _reading(planned: Sequence[Planned], rate: float) -> Iterator[str]:
+    """Yield how much the verbs read that read records. `rate`: in bytes per second."""
+    known = [item for item in planned if isinstance(item, PlannedPartition)]
+    due = [one for item in known if item.plan.compaction for one in item.plan.compaction.segments]
+
+    def cost(count: int) -> str:
+        return f"{size(count)}, {roughly(count / rate)} at {size(round(rate))}/s"
+
+    estimate_reads = cost(sum(segment.log_bytes for segment in due))
+    verify_reads = cost(sum(item.state.log_bytes for item in known))
+    yield f"`plan --estimate` reads {estimate_reads}; `verify` reads {verify_reads}"
 
 
 def _notes(dirs: Sequence[LogDir], planned: Sequence[Planned]) -> Iterator[str]:

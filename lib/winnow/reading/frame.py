@@ -12,6 +12,7 @@ from winnow.errors import UsageError
 from winnow.kafka_log.layout import LogHome, check_offsets, chosen, find_partitions
 from winnow.kafka_log.schema import some_columns
 from winnow.kafka_log.source import check_paths, register
+from winnow.logdir.lock import live_read_views
 from winnow.reading.bounds import Bound, Point, parse_point, range_options, state_options
 from winnow.reading.columns import decode, with_schema
 from winnow.reading.formats import Format, parse_format
@@ -87,7 +88,8 @@ def read(
     given["mode"] = _word(mode, "mode", Mode)
     homes = _homes(paths, topics, numbers, {"start": start, "end": end, "as_of": as_of})
     if point is not None and not allow_incomplete:
-        check_complete(Places(), homes, point)
+        with live_read_views([home.directory for home in homes]):
+            check_complete(Places(), homes, point)
     check_paths(paths)
     if topics:
         given["topics"] = ",".join(topics)

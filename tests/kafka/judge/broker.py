@@ -72,6 +72,12 @@ class BrokerFailedError(AssertionError):
     """
 
 
+def segment_key(version: str) -> str:
+    """The setting of a topic that makes small segments on a broker of this version."""
+    numbers = tuple(map(int, version.split(".")))
+    return "segment.bytes" if numbers < (4, 1) else "internal.segment.bytes"
+
+
 @dataclass(frozen=True, slots=True)
 class Consumed:
     """What a consumer got from one partition. `state` is a digest of the last value per key,
@@ -261,6 +267,8 @@ class Broker:
             str(scale),
             "--topics",
             topics,
+            "--segment-key",
+            segment_key(self._version),
         )
 
     def create_topic(self, name: str) -> None:

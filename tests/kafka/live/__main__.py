@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -17,12 +18,14 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.kafka.judge.broker import Broker
+from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
 from tests.kafka.judge.jars import KAFKA_VERSION
 from tests.kafka.live.load import BUSY, QUIET, load
+from tests.kafka.versions.eras import ERAS
 from tests.machine import machine
 
-PROJECT = Path(__file__).resolve().parents[3]
+HERE = Path(__file__).resolve().parent
+PROJECT = HERE.parents[2]
 PAGE = PROJECT / "docs" / "proofs" / "running-broker.md"
 VERBS = {
     "doctor": ["doctor"],
@@ -30,7 +33,9 @@ VERBS = {
     "plan --estimate": ["plan", "--estimate"],
     "explain": ["explain", "--partition", f"{QUIET}-0"],
     "verify": ["verify"],
+    "verify --key-hash": ["verify", "--key-hash"],
     "inspect": ["inspect"],
+    "winnow.read": [],
 }
 MINUTE = 60
 HEAD = """\
@@ -57,16 +62,21 @@ def main() -> int:
     gone = 0
     with tempfile.TemporaryDirectory(prefix="winnow-beside-") as place:
         home = Path(place)
-        broker = Broker(
-            home / "log-dir", home=home / "home", settings=BUSY, version=asked.kafka_version
-        )
-        with broker:
-            broker.produce("main", scale=0.2)
+        certificate = erase_elsewhere(home)
+        era = next(era for era in ERAS if asked.kafka_version in era.names)
+        with era.broker(home / "log-dir", home / "home", BUSY) as broker:
+            # The newer transaction protocol is not known to all versions.
+            broker.produce("main", scale=0.2, topics="(?!t-v1$).*")
             end = time.monotonic() + asked.minutes * MINUTE
             with load(broker, topics=True):
                 while time.monotonic() < end:
                     for name, arguments in VERBS.items():
-                        found, went = run(arguments, home)
+                        if name == "winnow.read":
+                            found, went = read_state(home), 0
+                        elif name == "verify --key-hash":
+                            found, went = run([*arguments, certificate], home)
+                        else:
+                            found, went = run(arguments, home)
                         runs[name] += 1
                         gone += went
                         wrong += [f"{name}: {problem}" for problem in found]
@@ -78,12 +88,37 @@ def main() -> int:
     return int(bool(wrong))
 
 
+def erase_elsewhere(home: Path) -> str:
+    """Erase a key from another log directory, and return the certificate."""
+    copy_log_dir("clean", home / "copy", only=["c-tomb-0", "c-lz4-0", f"{QUIET}-0"])
+    command: list[str | Path] = [
+        PROJECT / "spark-submit.sh",
+        "erase",
+        str(home / "copy"),
+        "--key",
+        "nobody",
+    ]
+    command += ["--topic-configs", str(TOPIC_CONFIGS), "--no-ledger", "--quiet"]
+    command += ["--certificate", str(home / "certificates")]
+    subprocess.run(command, check=False, capture_output=True)  # 2: there is no such key
+    return str(next((home / "certificates").glob("*.json")))
+
+
+def read_state(home: Path) -> list[str]:
+    """Return what is wrong with reading states of topics as a program does."""
+    program = f"{HERE}/read_states.py"
+    command = [sys.executable, program, str(home / "log-dir")]
+    env = os.environ | {"PYTHONPATH": f"{PROJECT / 'lib'}:{PROJECT}"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    return [] if done.returncode == 0 else [done.stderr[-2000:]]
+
+
 def run(arguments: list[str], home: Path) -> tuple[list[str], int]:
     """Return the false results of a command, and how many partitions were deleted meanwhile."""
     verb, *options = arguments
     if verb in {"doctor", "plan", "explain"}:  # without it, topics have settings that are unknown
         options += ["--server-properties", str(home / "home" / "server.properties")]
-    command = [PROJECT / "spark-submit.sh", verb, str(home / "log-dir")]
+    command: list[str | Path] = [PROJECT / "spark-submit.sh", verb, str(home / "log-dir")]
     command += [*options, "--json", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     wrong = [] if done.returncode == 0 else [f"exit code {done.returncode}: {done.stderr[-2000:]}"]

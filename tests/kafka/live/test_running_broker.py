@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import winnow
+from tests.fixtures.data import copy_log_dir
 from tests.kafka.judge.broker import Broker
 from tests.kafka.live.load import BUSY, QUIET, load
 from tests.session import verbs_use
@@ -26,6 +27,7 @@ from winnow.logdir.names import INDEX, LOG, TIMEINDEX
 from winnow.policy.sources import Settings
 from winnow.storage.places import Places
 from winnow.verbs.verify.kinds import Kind
+from winnow.words import size
 
 pytestmark = pytest.mark.spark
 
@@ -50,11 +52,14 @@ def test_no_false_findings_under_load(spark: SparkSession, running: Running) -> 
     before = holders(running)
     with load(running.broker):
         plan = winnow.plan(spark, running.log_dir)
+        ahead = next(note for note in plan.notes if "--estimate" in note)
         swept = winnow.verify(spark, running.log_dir)
         found = api.doctor(spark, running.log_dir, settings=Settings(), now=now)
         why = winnow.explain(spark, running.log_dir, f"{QUIET}-0")
         assert holders(running) == before
     assert [one.error for one in plan.partitions if one.error] == []
+    total = size(sum(one.bytes_before or 0 for one in plan.partitions))
+    assert f"`verify` reads {total}, seconds at 50.0 MiB/s" in ahead
     assert (swept.status, swept.findings, swept.exit_code) == ("sound", (), 0)
     assert (found.exit_code, found.troubles, found.strangers) == (0, (), ())
     assert not any(start.is_harmful for start in (*swept.starts, *found.starts))
@@ -242,6 +247,25 @@ def test_kafka_log_reads_records_under_load(spark: SparkSession, running: Runnin
         rows = frame.groupBy("topic").count().collect()
     (found,) = (row["count"] for row in rows if row["topic"] == QUIET)
     assert before >= found >= records_of_quiet(running) > 0
+
+
+@pytest.mark.slow
+def test_erased_keys_and_states_are_read_under_load(
+    spark: SparkSession, running: Running, tmp_path: Path
+) -> None:
+    copy = copy_log_dir("clean", tmp_path / "copy", only=["c-tomb-0"])
+    erased = api.erase(
+        spark, str(copy), keys=[b"nobody's"], settings=Settings(), certificate=str(tmp_path / "c")
+    )
+    assert erased.certificate is not None
+    with load(running.broker):
+        found = api.verify_key_hashes(
+            spark, running.log_dir, key_hash=erased.certificate, topics=[QUIET, "c-lz4"]
+        )
+        state = winnow.read(spark, running.log_dir, topics="c-lz4", as_of=int(time.time() * 1000))
+        assert state.count() > 0
+    assert (found.exit_code, found.found, found.not_searched) == (0, 0, ())
+    assert any("running broker" in note for note in found.notes)
 
 
 def records_of_quiet(running: Running) -> int:

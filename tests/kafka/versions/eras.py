@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.kafka.judge.broker import Broker
+from tests.kafka.judge.broker import Broker, segment_key
 from tests.kafka.versions.zookeeper import ZooKeeperBroker
 
 OLD_FORMATS = {"inter.broker.protocol.version": "2.8"}
@@ -51,7 +51,7 @@ class Era:
     @property
     def segment_key(self) -> str:
         """The setting of a topic that makes small segments."""
-        return "segment.bytes" if self.numbers < (4, 1) else "internal.segment.bytes"
+        return segment_key(self.release)
 
     @property
     def waits_for_retention(self) -> bool:

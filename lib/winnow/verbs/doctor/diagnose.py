@@ -27,6 +27,7 @@ from winnow.logdir.names import CLEANER_CHECKPOINT, LOG, segment_file
 from winnow.logdir.survey import LogDir, strangers_in
 from winnow.policy.cleanable import CleanableRange, segments_between
 from winnow.policy.sources import REPLACE_CLEANER
+from winnow.runtime.throttle import BESIDE_BROKER
 from winnow.start.broker import expected_starts
 from winnow.start.metadata_choice import choose_metadata
 from winnow.state import PartitionState, Segment
@@ -90,6 +91,8 @@ def diagnose(
     # not been read.
     rate = _scan_rate([item for item in compacted if item.plan.compaction is not None] or compacted)
     rate_of_all = None if rate is None else rate * sc.defaultParallelism
+    if rate_of_all is not None and views():
+        rate_of_all = min(rate_of_all, BESIDE_BROKER)
     left = left_behind(sc, [item.place.directory for item in planned], progress=request.progress)
     usable = [log_dir for log_dir in log_dirs if not log_dir.in_doubt]
     space = disk_use(request.storage, [log_dir.path for log_dir in usable])

@@ -20,14 +20,14 @@ import java.util.concurrent.ExecutionException;
  *   Produce BOOTSTRAP configs  prints the topics' own configs, lines "topic key=value"
  *
  * Options: --seed N (default 0, the fixtures' own), --scale F (share of the records, default 1), --topics REGEX (only those; the
- * consumer groups count as "__consumer_offsets").
+ * consumer groups count as "__consumer_offsets"), --segment-key KEY (the setting that makes small segments on an older broker).
  */
 public class Produce {
     /** All CreateTime timestamps are T0 + something; 2026-09-21T14:13:20Z. */
     static final long T0 = 1_790_000_000_000L;
     static final long MIN = 60_000L, HOUR = 60 * MIN, DAY = 24 * HOUR;
     /** Small segments so that a small fixture has many; `internal.segment.bytes` is Kafka's own testing override. */
-    static final String SEG = "internal.segment.bytes";
+    static String SEG = "internal.segment.bytes";
 
     static String bootstrap;
     static long seed = 0;
@@ -43,6 +43,7 @@ public class Produce {
                 case "--seed" -> seed = Long.parseLong(a[i + 1]);
                 case "--scale" -> scale = Double.parseDouble(a[i + 1]);
                 case "--topics" -> topics = a[i + 1];
+                case "--segment-key" -> SEG = a[i + 1];
                 default -> throw new IllegalArgumentException(a[i]);
             }
         try (Admin ad = Admin.create(Map.of("bootstrap.servers", bootstrap))) {
