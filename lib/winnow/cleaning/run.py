@@ -31,6 +31,7 @@ from winnow.cleaning.zeros import ZerosFirst, cut_zeros, zeros_first
 from winnow.logdir.live.read_view import view_notes
 from winnow.logdir.lock import locked, why_seen_here_only
 from winnow.logdir.survey import LogDir, check_one_node, strangers_in, survey_log_dirs, topics_of
+from winnow.logdir.torn import behind_in, torn
 from winnow.policy.free import file_bytes
 from winnow.runtime.cancel import cancelling_jobs
 from winnow.runtime.garbage import seldom_collecting
@@ -193,6 +194,8 @@ def _notes(dirs: Sequence[LogDir], planned: Sequence[Planned]) -> Iterator[str]:
     yield from (note for d in dirs if (note := why_seen_here_only(d.path)))
     yield from (f"{d.path}/{s.name} is skipped: {s.why}" for d in dirs for s in d.skipped)
     yield from strangers_in(dirs)
+    states = states_of(planned)
+    yield from (torn(d.path, behind) for d in dirs if (behind := behind_in(d, states)))
     known = (item for item in planned if isinstance(item, SelectedPartition))
     names = [str(item.place.topic_partition) for item in known if item.put_right]
     if names:

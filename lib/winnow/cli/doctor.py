@@ -31,6 +31,7 @@ from winnow.cli.text.doctor_summary import free_space, growth_words, summary
 from winnow.cli.text.full_disk import first_steps
 from winnow.cli.text.next_command import command, typed
 from winnow.cli.text.start import shown_reasons, start_section
+from winnow.logdir.torn import torn
 from winnow.runtime.no_space import FREE_INODES
 from winnow.start.words import starts_to_json
 from winnow.verbs.doctor.attention import EXPIRED_LATE_MS
@@ -252,7 +253,9 @@ def _happened(found: Diagnosis) -> Iterator[str]:
                 f"{disk.log_dir} is on a full disk: {size(disk.free_bytes)} of "
                 f"{size(disk.total_bytes)} are free"
             )
-        if not disk.clean_shutdown:
+        if disk.behind:
+            yield torn(disk.log_dir, disk.behind)
+        elif not disk.clean_shutdown:
             why = " A broker crashes when it can't write." if disk.is_full else ""
             yield (
                 f"the broker crashed, was killed, or dropped {disk.log_dir} after an error: there "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -282,6 +283,17 @@ class Broker:
         self._tool(
             "org.apache.kafka.tools.TopicCommand",
             *("--bootstrap-server", self.bootstrap, "--delete", "--topic", name),
+        )
+
+    def move(self, topic: str, log_dir: str) -> None:
+        """Begin to move the first partition of a topic to another log directory."""
+        moved = {"topic": topic, "partition": 0, "replicas": [1], "log_dirs": [log_dir]}
+        file = self.home / f"move-{topic}.json"
+        file.write_text(json.dumps({"version": 1, "partitions": [moved]}))
+        self._tool(
+            "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+            *("--bootstrap-server", self.bootstrap, "--execute"),
+            *("--reassignment-json-file", str(file)),
         )
 
     def topic_configs(self) -> str:

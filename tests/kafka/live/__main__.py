@@ -43,7 +43,8 @@ HEAD = """\
 
 Each read-only verb runs as a command of its own, in a loop. The broker's cleaner runs at ratio 0.01
 and its retention each second. Clients write, with transactions and commits, and create and delete
-topics. A false result is a finding, an unsafe start, or an exit code other than 0.
+topics. With `--moves`, partitions move between two log directories. A false result is a finding, an
+unsafe start, or an exit code other than 0.
 
     python -m tests.kafka.live --minutes 60 --kafka-version V
 
@@ -56,6 +57,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--kafka-version", default=KAFKA_VERSION)
+    parser.add_argument("--moves", action="store_true", help="between two log directories")
     asked = parser.parse_args()
     runs: Counter[str] = Counter()
     wrong: list[str] = []
@@ -64,19 +66,23 @@ def main() -> int:
         home = Path(place)
         certificate = erase_elsewhere(home)
         era = next(era for era in ERAS if asked.kafka_version in era.names)
-        with era.broker(home / "log-dir", home / "home", BUSY) as broker:
-            # The newer transaction protocol is not known to all versions.
-            broker.produce("main", scale=0.2, topics="(?!t-v1$).*")
+        log_dirs = [str(home / name) for name in ("log-dir", "log-dir-2")[: 1 + asked.moves]]
+        settings = BUSY | {"log.dirs": ",".join(log_dirs)}
+        with era.broker(home / "log-dir", home / "home", settings) as broker:
+            # The newer transaction protocol is not known to all versions, and the oldest ones make
+            # the topic of offsets only for a consumer.
+            others = "t-v1$|__consumer_offsets$" if era.zookeeper else "t-v1$"
+            broker.produce("main", scale=0.2, topics=f"(?!{others}).*")
             end = time.monotonic() + asked.minutes * MINUTE
-            with load(broker, topics=True):
+            with load(broker, topics=True, log_dirs=log_dirs if asked.moves else ()):
                 while time.monotonic() < end:
                     for name, arguments in VERBS.items():
                         if name == "winnow.read":
-                            found, went = read_state(home), 0
+                            found, went = read_state(log_dirs[0]), 0
                         elif name == "verify --key-hash":
-                            found, went = run([*arguments, certificate], home)
+                            found, went = run([*arguments, certificate], log_dirs)
                         else:
-                            found, went = run(arguments, home)
+                            found, went = run(arguments, log_dirs)
                         runs[name] += 1
                         gone += went
                         wrong += [f"{name}: {problem}" for problem in found]
@@ -84,7 +90,8 @@ def main() -> int:
         sys.stdout.write(f"{line}\n")
     minutes, many = f"{asked.minutes:g}", runs.total()
     sys.stdout.write(f"{many} runs, {gone} partitions deleted, {len(wrong)} false results\n")
-    record(asked.kafka_version, [minutes, f"{many:,}", str(gone), str(len(wrong))])
+    version = f"{asked.kafka_version}, moves" if asked.moves else asked.kafka_version
+    record(version, [minutes, f"{many:,}", str(gone), str(len(wrong))])
     return int(bool(wrong))
 
 
@@ -104,21 +111,24 @@ def erase_elsewhere(home: Path) -> str:
     return str(next((home / "certificates").glob("*.json")))
 
 
-def read_state(home: Path) -> list[str]:
+def read_state(log_dir: str) -> list[str]:
     """Return what is wrong with reading states of topics as a program does."""
     program = f"{HERE}/read_states.py"
-    command = [sys.executable, program, str(home / "log-dir")]
+    command = [sys.executable, program, log_dir]
     env = os.environ | {"PYTHONPATH": f"{PROJECT / 'lib'}:{PROJECT}"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     return [] if done.returncode == 0 else [done.stderr[-2000:]]
 
 
-def run(arguments: list[str], home: Path) -> tuple[list[str], int]:
+def run(arguments: list[str], log_dirs: list[str]) -> tuple[list[str], int]:
     """Return the false results of a command, and how many partitions were deleted meanwhile."""
     verb, *options = arguments
     if verb in {"doctor", "plan", "explain"}:  # without it, topics have settings that are unknown
-        options += ["--server-properties", str(home / "home" / "server.properties")]
-    command: list[str | Path] = [PROJECT / "spark-submit.sh", verb, str(home / "log-dir")]
+        options += [
+            "--server-properties",
+            str(Path(log_dirs[0]).with_name("home") / "server.properties"),
+        ]
+    command: list[str | Path] = [PROJECT / "spark-submit.sh", verb, *log_dirs]
     command += [*options, "--json", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     wrong = [] if done.returncode == 0 else [f"exit code {done.returncode}: {done.stderr[-2000:]}"]

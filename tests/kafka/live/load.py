@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from tests.kafka.judge.broker import Broker
@@ -20,10 +20,13 @@ QUIET = "c-none"
 """A compacted topic to which nothing is written meanwhile."""
 
 
+MOVED = ("c-lz4", "t-closed", QUIET)
+
+
 @contextmanager
-def load(broker: Broker, *, topics: bool = False) -> Iterator[None]:
+def load(broker: Broker, *, topics: bool = False, log_dirs: Sequence[str] = ()) -> Iterator[None]:
     """Write to all topics but QUIET inside the block, with transactions and commits. `topics`: also
-    create topics and delete them.
+    create topics and delete them. `log_dirs`: also move partitions between these log directories.
     """
     stop = threading.Event()
     failed: list[BaseException] = []
@@ -45,10 +48,11 @@ def load(broker: Broker, *, topics: bool = False) -> Iterator[None]:
         broker.create_topic(name)
         broker.delete_topic(name)
 
-    threads = [
-        threading.Thread(target=again, args=[do])
-        for do in (write, *([come_and_go] if topics else []))
-    ]
+    def move(number: int) -> None:
+        broker.move(MOVED[number % len(MOVED)], log_dirs[number // len(MOVED) % len(log_dirs)])
+
+    work = [write, *([come_and_go] if topics else []), *([move] if log_dirs else [])]
+    threads = [threading.Thread(target=again, args=[do]) for do in work]
     for thread in threads:
         thread.start()
     try:

@@ -9,7 +9,7 @@ import winnow
 from tests.kafka.live.load import QUIET
 from winnow.cli.session import started_spark
 
-TOPICS = (QUIET, "c-lz4", "t-closed", "__consumer_offsets")
+TOPICS = (QUIET, "c-lz4", "t-closed", "__transaction_state")
 
 
 def main(log_dir: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import winnow
-from tests.fixtures.data import copy_log_dir
+from tests.fixtures.data import copy_file, copy_log_dir, copy_tree
 from tests.kafka.judge.broker import Broker
 from tests.kafka.live.load import BUSY, QUIET, load
 from tests.session import verbs_use
@@ -23,7 +23,13 @@ from winnow.cli.main import run
 from winnow.errors import LogDirInUseError
 from winnow.logdir.live.read_view import open_read_view
 from winnow.logdir.lock import broker_on
-from winnow.logdir.names import INDEX, LOG, TIMEINDEX
+from winnow.logdir.names import (
+    HIGH_WATERMARK_CHECKPOINT,
+    INDEX,
+    LOG,
+    OFFSET_CHECKPOINTS,
+    TIMEINDEX,
+)
 from winnow.policy.sources import Settings
 from winnow.storage.places import Places
 from winnow.verbs.verify.kinds import Kind
@@ -247,6 +253,25 @@ def test_kafka_log_reads_records_under_load(spark: SparkSession, running: Runnin
         rows = frame.groupBy("topic").count().collect()
     (found,) = (row["count"] for row in rows if row["topic"] == QUIET)
     assert before >= found >= records_of_quiet(running) > 0
+
+
+def test_copy_of_a_live_directory_is_not_taken_for_a_crash(
+    spark: SparkSession, running: Running, tmp_path: Path
+) -> None:
+    """Its checkpoints are copied seconds after its logs."""
+    root, copy = Path(running.log_dir), tmp_path / "copy"
+    copy.mkdir()
+    for name in ("c-lz4-0", f"{QUIET}-0", "__cluster_metadata-0"):
+        copy_tree(root / name, copy / name)
+    running.broker.produce("more", seed=500, scale=0.2, topics="c-lz4")
+    written = time.time()
+    while (root / HIGH_WATERMARK_CHECKPOINT).stat().st_mtime < written:
+        time.sleep(0.2)  # each 5 s
+    for name in (*OFFSET_CHECKPOINTS, "meta.properties"):
+        copy_file(root / name, copy / name)
+    now = int(time.time() * 1000)
+    [disk] = api.doctor(spark, str(copy), settings=Settings(), now=now).disks
+    assert (disk.clean_shutdown, disk.behind) == (False, ("c-lz4-0",))
 
 
 @pytest.mark.slow

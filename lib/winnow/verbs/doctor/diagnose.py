@@ -25,6 +25,7 @@ from winnow.logdir.files import log_bytes_in
 from winnow.logdir.metadata import METADATA_DIR
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG, segment_file
 from winnow.logdir.survey import LogDir, strangers_in
+from winnow.logdir.torn import behind_in
 from winnow.policy.cleanable import CleanableRange, segments_between
 from winnow.policy.sources import REPLACE_CLEANER
 from winnow.runtime.throttle import BESIDE_BROKER
@@ -100,7 +101,10 @@ def diagnose(
     results = [_with_bytes(*pair, request) for pair in zip(planned, expected, strict=True)]
     found = Diagnosis(
         now=request.now,
-        disks=tuple(_disk(log_dir, results, request) for log_dir in usable),
+        disks=tuple(
+            replace(_disk(log_dir, results, request), behind=behind_in(log_dir, states_of(planned)))
+            for log_dir in usable
+        ),
         space=space,
         topics=_topics(results, items),
         gains=(*gain_of_zeros(space, usable), *left, *_gains(sure, rate_of_all)),

@@ -33,6 +33,10 @@ class Disk:
     """Mounted read-only. Nothing can be changed."""
     clean_shutdown: bool
     broker_runs: bool = False
+    behind: tuple[str, ...] = ()
+    """Partitions whose logs end below the high watermark, where no clean shutdown was: a torn copy,
+    or the machine lost power.
+    """
     metadata_log_bytes: int | None = None
     """Log bytes of `__cluster_metadata-0`. None: there is none here."""
     cleaner_checkpoint_ms: int | None

@@ -19,6 +19,7 @@ from winnow.logdir.names import (
     segment_file,
 )
 from winnow.logdir.topic_globs import check_globs
+from winnow.logdir.torn import torn
 from winnow.policy.transaction_runs import fold
 from winnow.policy.txn_entries import across
 from winnow.runtime.failure import Failure
@@ -121,17 +122,22 @@ def sweep(
     assigned = Assigned(Places(), partial(log_dirs_of, Places(), log_dirs))
     findings = [*duplicates(Places(), checked, assigned)]
     outside, unused = unused_metadata_logs(Places(), log_dirs)
-    total = Checked(partitions=len(places))
+    total, copies = Checked(partitions=len(places)), []
     of_places = zip(directories, read, strict=True)
     for path, log_dir in zip(log_dirs, checked, strict=True):
         findings += log_dir.findings
+        behind = list[str]()
         findings += (finding for finding in outside if finding.log_dir == path)
         for place, (directory, found) in zip(log_dir.partitions, of_places, strict=False):
             logs = list(map(_log_check, directory.logs, found))
             with reported(findings, place, "", Kind.UNREADABLE):
-                findings.extend(all_findings(place, directory, logs))
+                own = [*all_findings(place, directory, logs)]
+                findings += own
+                if place.recovered and not is_metadata_log(place):
+                    behind += {str(place.name) for one in own if one.kind is Kind.CHECKPOINT}
             total = sum((check.checked for check in logs), total)
-    notes = (*(note for log_dir in checked for note in log_dir.notes), *unused)
+        copies += [torn(path, behind)] if behind else []
+    notes = (*copies, *(note for log_dir in checked for note in log_dir.notes), *unused)
     findings = [*with_copies(Places(), findings, log_dirs)]
     return SweepResult(checked=total, findings=tuple(findings), notes=notes, log_dirs=len(checked))
 
