@@ -7,10 +7,13 @@ wrote stays in the page cache. A machine that loses power can.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from winnow.logdir.survey import LogDir
-from winnow.state import PartitionState
 from winnow.words import first_few
+
+if TYPE_CHECKING:
+    from winnow.logdir.survey import LogDir
+    from winnow.state import PartitionState
 
 _MOST_NAMED = 3
 
