@@ -34,7 +34,6 @@ from winnow.cli.text.start import shown_reasons, start_section
 from winnow.logdir.torn import torn
 from winnow.runtime.no_space import FREE_INODES
 from winnow.start.words import starts_to_json
-from winnow.verbs.doctor.attention import EXPIRED_LATE_MS
 from winnow.verbs.erase.values import Amount
 from winnow.words import counted, duration, first_few, instant, moment, roughly, size
 
@@ -299,6 +298,8 @@ def _passed_over(found: Diagnosis) -> Iterator[str]:
 
 
 def _expired(found: Diagnosis) -> Iterator[str]:
+    from winnow.verbs.doctor.attention import EXPIRED_LATE_MS  # noqa: PLC0415 - it loads numpy
+
     for one in found.expired:
         if one.since is not None and found.now - one.since > EXPIRED_LATE_MS:
             yield (
