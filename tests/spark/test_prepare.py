@@ -231,6 +231,18 @@ def test_old_preparation_is_dropped(spark: SparkSession, log_dir: Path) -> None:
     assert not staged(log_dir)
 
 
+def test_second_preparation_replaces_what_is_past_half_of_its_age(
+    spark: SparkSession, log_dir: Path
+) -> None:
+    """A timer that runs each day would otherwise keep what expires before its next run."""
+    prepared(spark, log_dir, now=now_ms() - DAY_MS // 2 - 60_000)
+    first = staged(log_dir)
+    told = results(prepared(spark, log_dir))
+    second = staged(log_dir)
+    assert first.keys() == second.keys() == told.keys()
+    assert all(first[name] != second[name] for name in first)
+
+
 def test_second_preparation_keeps_what_holds_and_replaces_the_rest(
     spark: SparkSession, log_dir: Path
 ) -> None:

@@ -31,6 +31,7 @@ from winnow.cleaning.prepared.status import now_of
 from winnow.cleaning.request import Preparing, Request
 from winnow.cleaning.result import NONE, PartitionResult, RunResult
 from winnow.cleaning.staged import StagedPartition
+from winnow.clock import now_ms
 from winnow.errors import FAILS_ONE_PARTITION, LogDirInUseError, UsageError, WinnowError
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.live.read_view import open_read_view, view_notes
@@ -204,8 +205,8 @@ def _check_owner(dirs: Sequence[LogDir]) -> None:
 def _keep_valid(
     dirs: Sequence[LogDir], request: Request
 ) -> dict[tuple[str, TopicPartition], Existing]:
-    """Return the preparations that still hold, by partition, and remove all others, and what an
-    interrupted preparation has left.
+    """Return the preparations that still hold, by partition. Remove all others, those past half of
+    their age, and what an interrupted preparation has left.
     """
     kept: dict[tuple[str, TopicPartition], Existing] = {}
     for log_dir in dirs:
@@ -226,6 +227,8 @@ def _dropped(one: Existing, request: Request) -> bool:
     prepared = one.prepared
     if prepared is None or prepared.only != request.only:
         return True
+    if 2 * now_ms() > prepared.now + prepared.expires_ms:
+        return True  # otherwise it would expire long before the next run of a timer
     now = now_of(one, request.settings, request.stop)
     try:
         return why_dropped(prepared, one.staging, now) is not None
