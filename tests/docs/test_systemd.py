@@ -81,7 +81,7 @@ class Machine:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=300,
         )
 
     def start(self, *, home: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -109,6 +109,8 @@ def prepared_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machi
         pair.split("=") for pair in here(service["Environment"], machine.place).split()
     )
     assert environment["WINNOW_SET_UP"] == "no"
+    set_up = machine.run(service["ExecStartPre"].removeprefix("+"))
+    assert set_up.returncode == 0, set_up.stderr
     done = machine.run(service["ExecStart"], **environment)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.startswith("prepare: 1 of 1 partition, ")
