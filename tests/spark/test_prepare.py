@@ -377,3 +377,38 @@ def test_pages_say_what_is_prepared_and_what_is_not(spark: SparkSession, log_dir
     assert next(iter(page(done, 100))).startswith("2 of 2 partitions cleaned, at ")  # type: ignore[union-attr]
     assert "would" not in summary(done)
     assert next(iter(page(committed(log_dir), 100))) == "Nothing is prepared."
+
+
+def test_retention_is_left_to_the_broker_after_an_unclean_stop(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Nobody knows yet where its log ends."""
+    log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["d-time-0"])
+    prepared(spark, log_dir)
+    (log_dir / CLEAN_SHUTDOWN).unlink()
+    before = {name: file for name, file in files_of(log_dir).items() if ".winnow" not in name}
+    (one,) = committed(log_dir).partitions
+    assert (one.actions, one.reason) == (("none",), "only retention was prepared")
+    assert files_of(log_dir) == before
+
+
+def test_log_end_is_read_from_the_log(spark: SparkSession, tmp_path: Path) -> None:
+    """The new empty segment begins there, whatever a checkpoint says."""
+    log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["d-time-0"])
+    other = tmp_path / "other"
+    copy_tree(log_dir, other)
+    for place in (log_dir, other):
+        prepared(spark, place)
+    path = other / "recovery-point-offset-checkpoint"
+    path.write_text(path.read_text().replace("d-time 0 4000", "d-time 0 3999"))
+    assert committed(log_dir).exit_code == committed(other).exit_code == 0
+    logs = [sorted(log.name for log in (d / "d-time-0").glob("*.log")) for d in (log_dir, other)]
+    assert logs[0] == logs[1] == [f"{4000:020}.log"]
+
+
+def test_directories_of_other_work_are_left_to_recover(spark: SparkSession, log_dir: Path) -> None:
+    """What an interrupted `--keep-replaced` has kept is settled, not removed."""
+    keeping = log_dir / CHANGED / ".winnow-20261128T000000Z-01234567-keep"
+    keeping.mkdir()
+    prepared(spark, log_dir)
+    assert keeping.exists()

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from winnow.cleaning.plan.partitions import PlannedPartition
+from winnow.cleaning.prepared.tail import log_end
 from winnow.cleaning.prepared.value import PreparedGroup, PreparedPartition
 from winnow.cleaning.request import Request
 from winnow.cleaning.rewrite.cleaned import CleanedGroup
@@ -101,9 +102,10 @@ def _state(
         raise listing.problems[0]
     if not listing.segments:
         raise CorruptLogError("a partition without a segment", where=place.directory)
-    end = listing.segments[-1].base_offset
-    if log_dir.clean_shutdown:  # a broker that stops writes down where each log ends
-        end = max(end, log_dir.checkpoints.recovery_point.get(at, 0))
+    active = listing.segments[-1]
+    end = active.base_offset
+    if log_dir.clean_shutdown:
+        end = log_end(storage, place.directory, active)
     return resolve(
         listing,
         log_dir=place.log_dir,

@@ -124,7 +124,8 @@ def _newest(
         request,
         run_id=prepared.run_id,
         now=prepared.now,
-        only=cast("Only | None", prepared.only),
+        # After an unclean shutdown nobody knows yet where the log ends.
+        only=cast("Only | None", prepared.only) if log_dir.clean_shutdown else "compaction",
         settings=known,
     )
     item = planned_again(prepared, place, log_dir, config, request)

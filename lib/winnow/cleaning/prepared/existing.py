@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from winnow.cleaning.prepared.value import PreparedPartition, read_prepared
 from winnow.errors import FAILS_ONE_PARTITION, failure_of
 from winnow.logdir.commit.leftovers import staging_entries
-from winnow.logdir.names import JOURNAL, PREPARED
+from winnow.logdir.names import JOURNAL, PREPARED, STAGING_PREFIX
 from winnow.logdir.survey import LogDir
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
+
+_OF_A_RUN = re.compile(rf"{re.escape(STAGING_PREFIX)}[0-9]{{8}}T[0-9]{{6}}Z-[0-9a-f]{{8}}(\.gone)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +40,16 @@ class Existing:
 def existing_in(
     storage: Storage, log_dir: LogDir, topic_partition: TopicPartition
 ) -> Iterator[Existing]:
-    """Yield the staging directories of a partition. One that can't be listed has none."""
+    """Yield the staging directories of a partition that `prepare` or a cleaning may have made. One
+    that can't be listed has none. Those of other work, such as of an undo, are left to `recover`.
+    """
     directory = f"{log_dir.path}/{topic_partition}"
     try:
         entries = storage.list_dir(directory)
     except FileNotFoundError:  # its topic was deleted meanwhile
         return
     for entry in staging_entries(entries):
-        if not entry.is_dir:
+        if not entry.is_dir or not _OF_A_RUN.fullmatch(entry.name):
             continue
         staging = f"{directory}/{entry.name}"
         journal = storage.exists(f"{staging}/{JOURNAL}")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from winnow.cleaning.plan.partitions import PlannedPartition
-from winnow.cleaning.prepared.checks import HEADER_BYTES, owner_of
+from winnow.cleaning.prepared.checks import owner_of
+from winnow.cleaning.prepared.tail import find_anchor
 from winnow.cleaning.prepared.value import (
-    Anchor,
     Instant,
     PlannedRound,
     PreparedGroup,
@@ -19,12 +19,8 @@ from winnow.cleaning.prepared.value import (
 )
 from winnow.cleaning.request import Preparing, Request
 from winnow.cleaning.rewrite.cleaned import CleanedGroup
-from winnow.errors import CorruptLogError, WinnowError
-from winnow.logdir.batches import read_batches
-from winnow.logdir.indexes.index import OFFSET_ENTRY_SIZE, look_up, written_entries
-from winnow.logdir.names import INDEX, LOG, MAX_LONG, segment_file
-from winnow.state import PartitionState, Segment
-from winnow.storage.contract import Storage
+from winnow.errors import WinnowError
+from winnow.logdir.names import LOG, segment_file
 from winnow.storage.local import LocalStorage
 
 _LOCAL = LocalStorage()
@@ -130,23 +126,3 @@ def _group(group: CleanedGroup) -> PreparedGroup:
         tombstones=group.tombstones,
         duration_ms=group.duration_ms,
     )
-
-
-def find_anchor(storage: Storage, state: PartitionState) -> Anchor | None:
-    """Return the last batch of the log. None: there is none. Raises CorruptLogError."""
-    segment = next((s for s in reversed(state.segments) if s.log_bytes), None)
-    return None if segment is None else _last_batch(storage, state.directory, segment)
-
-
-def _last_batch(storage: Storage, directory: str, segment: Segment) -> Anchor:
-    base, path = segment.base_offset, f"{directory}/{segment_file(segment.base_offset, LOG)}"
-    index = f"{directory}/{segment_file(base, INDEX)}"
-    data = storage.read_bytes(index) if storage.exists(index) else b""
-    start = look_up(written_entries(data, OFFSET_ENTRY_SIZE), base, MAX_LONG)
-    position = None
-    pieces = read_batches(storage, path, size=segment.log_bytes, start=start, least_offset=base)
-    for piece in pieces:
-        position = piece.position(len(piece.rows) - 1)
-    if position is None:
-        raise CorruptLogError("a log without its last batch", where=path)
-    return Anchor(base, position, storage.read_range(path, position, HEADER_BYTES).hex())
