@@ -4,7 +4,8 @@ finished an interrupted swap.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from winnow.errors import CorruptLogError, UnpredictedLoadError
@@ -135,6 +136,45 @@ def _not_a_file(name: str, *, is_link: bool) -> CorruptLogError:
     )
 
 
+class Ascending:
+    """Offsets in order. To add one at the end, or to remove one there, takes no longer if there are
+    many.
+    """
+
+    def __init__(self, offsets: Iterable[int] = ()) -> None:
+        self._offsets = sorted(offsets)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._offsets)
+
+    def __contains__(self, offset: object) -> bool:
+        if not isinstance(offset, int):
+            return False
+        place = self._place(offset)
+        return place < len(self._offsets) and self._offsets[place] == offset
+
+    @property
+    def last(self) -> int | None:
+        return self._offsets[-1] if self._offsets else None
+
+    def outside(self, after: int, upto: int) -> list[int]:
+        """Return those that are not in (after, upto], ascending."""
+        begin = bisect_right(self._offsets, after)
+        end = max(begin, bisect_right(self._offsets, upto))
+        return self._offsets[:begin] + self._offsets[end:]
+
+    def add(self, offset: int) -> None:
+        if offset not in self:
+            self._offsets.insert(self._place(offset), offset)
+
+    def discard(self, offset: int) -> None:
+        if offset in self:
+            del self._offsets[self._place(offset)]
+
+    def _place(self, offset: int) -> int:
+        return bisect_left(self._offsets, offset)
+
+
 class PartitionFiles:
     """Lists the directory once. Raises CorruptLogError for a log, an index or a snapshot that is no
     regular file.
@@ -165,12 +205,28 @@ class PartitionFiles:
         """The producer snapshots that a loader would have by now, by offset. None: the one on the
         disk.
         """
+        self.snapshot_offsets = Ascending(self.snapshots)
+
+    def write_snapshot(self, offset: int, data: bytes) -> None:
+        self.snapshots[offset] = data
+        self.snapshot_offsets.add(offset)
+
+    def remove_snapshot(self, offset: int) -> None:
+        self.snapshots.pop(offset, None)
+        self.snapshot_offsets.discard(offset)
 
     def path(self, name: str) -> str:
         return f"{self.directory}/{self._on_disk.get(name, name)}"
 
     def read(self, name: str) -> bytes:
         return b"" if name in self._made else self._storage.read_bytes(self.path(name))
+
+    def last_entry(self, name: str, entry_size: int) -> bytes:
+        """Return the last whole entry of an index, which may be preallocated and large."""
+        whole = self.sizes.get(name, 0) // entry_size * entry_size
+        if name in self._made or not whole:
+            return b""
+        return self._storage.read_range(self.path(name), whole - entry_size, entry_size)
 
     def read_if_there(self, name: str) -> bytes:
         return self.read(name) if name in self.sizes else b""

@@ -4,6 +4,7 @@ shutdown (S8.9, Kafka's `LogLoader`), and then a clean close. Changes nothing.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -87,6 +88,8 @@ class _Loader:
         )
         self._segments: dict[int, _Segment] = {}
         """By base offset, ascending."""
+        self._bases: list[int] = []
+        """Their keys."""
         self._removed: list[_Segment] = []
         self._main = self._manager()
         self._recovered_bytes = 0
@@ -161,6 +164,7 @@ class _Loader:
                     hint=f"A broker fails here, too. {COPY}",
                 ) from None
             self._segments[base] = segment
+            self._bases.append(base)
 
     def _recover_unflushed(self) -> None:
         flushed = unflushed_from(list(self._segments), self._log.recovery_point)
@@ -194,11 +198,12 @@ class _Loader:
             self._epochs.clear()
             self._main.truncate_fully(start)
         self._segments[start] = _Segment(start, 0, 0, start)
+        self._bases = [start]
         self._segments[start].files = {INDEX: b"", TIMEINDEX: b""}
         return start
 
     def _recover(self, segment: _Segment, why: str) -> None:
-        manager = self._manager()
+        manager = self._manager(alone=True)
         self._recovered_bytes += segment.size
         self._rebuild(manager, self._log.log_start_checkpoint, segment.base)
         path, interval = self._path(segment), self._config.index_interval_bytes
@@ -257,19 +262,19 @@ class _Loader:
         for segment in segments:
             del self._segments[segment.base]
             self._main.remove(segment.base)
+        self._bases = list(self._segments)
         self._removed += segments
 
     def _rebuild(self, manager: ProducerManager, log_start: int, end: int) -> None:
         """`UnifiedLog.rebuildProducerState`: up to `end`, from the newest snapshot on."""
-        bases = list(self._segments)
+        bases = self._bases
         to_snapshot = {*bases[-2:], end}
         nothing_before = manager.is_empty and manager.map_end >= end
         manager.truncate_and_reload(log_start, end)
         if end > manager.map_end and not nothing_before:
-            from_base = max((base for base in bases if base <= manager.map_end), default=-1)
-            for base, segment in self._segments.items():
-                if not from_base <= base < end:
-                    continue
+            first = max(0, bisect_right(bases, manager.map_end) - 1)
+            for base in bases[first : bisect_left(bases, end)]:
+                segment = self._segments[base]
                 manager.map_end = max(base, manager.map_end, log_start)
                 if base in to_snapshot:
                     manager.take_snapshot()
@@ -287,9 +292,10 @@ class _Loader:
     def _path(self, segment: _Segment) -> str:
         return self._files.path(segment.name(LOG))
 
-    def _manager(self) -> ProducerManager:
+    def _manager(self, *, alone: bool = False) -> ProducerManager:
         return ProducerManager(
             self._files,
+            alone=alone,
             now=self._log.now,
             expiration_ms=self._config.producer_id_expiration_ms,
         )

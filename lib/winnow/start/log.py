@@ -15,6 +15,7 @@ from winnow.errors import (
 )
 from winnow.logdir.commit.lost import end_lost, lost_segments, missing_logs, offsets_of
 from winnow.logdir.commit.truncation import LogCut, RemovedSegment
+from winnow.logdir.indexes.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from winnow.logdir.names import (
     INDEX,
     LEADER_EPOCHS,
@@ -118,8 +119,8 @@ def _lost_end(storage: Storage, log: LogToLoad) -> str:
     unread = bases if log.clean_shutdown else bases[: unflushed_from(bases, log.recovery_point)]
     for base in unread:
         name = segment_file(base, LOG)
-        index = files.read_if_there(segment_file(base, INDEX))
-        timeindex = files.read_if_there(segment_file(base, TIMEINDEX))
+        index = files.last_entry(segment_file(base, INDEX), OFFSET_ENTRY_SIZE)
+        timeindex = files.last_entry(segment_file(base, TIMEINDEX), TIME_ENTRY_SIZE)
         with suppress(CorruptLogError):  # a batch that can't be read: `verify` names it
             lost = lost_end(files.path(name), files.sizes[name], base, index, timeindex)
             if lost is not None:

@@ -24,7 +24,7 @@ from winnow.policy.producers import (
     replay,
     without_data,
 )
-from winnow.start.files import PartitionFiles
+from winnow.start.files import Ascending, PartitionFiles
 from winnow.start.java_map import JavaKeys
 from winnow.start.segments import Batches
 from winnow.state import ProducerEntry
@@ -37,13 +37,16 @@ _NO_EPOCH = -1
 class ProducerManager:
     """One `ProducerStateManager`, from its creation to the last snapshot that it takes.
 
-    `now` in ms; `expiration_ms` is `producer.id.expiration.ms`.
+    `now` in ms; `expiration_ms` is `producer.id.expiration.ms`. `alone`: as long as this manager
+    is used, no other is.
     """
 
-    def __init__(self, files: PartitionFiles, *, now: int, expiration_ms: int) -> None:
+    def __init__(
+        self, files: PartitionFiles, *, now: int, expiration_ms: int, alone: bool = False
+    ) -> None:
         self._files = files
         self._now, self._expiration_ms = now, expiration_ms
-        self._known = set(files.snapshots)
+        self._known = files.snapshot_offsets if alone else Ascending(files.snapshots)
         self._state = ProducerState()
         self._keys = JavaKeys()
         self._first_unreplicated: int | None = None
@@ -61,26 +64,24 @@ class ProducerManager:
 
     def truncate_and_reload(self, log_start: int, log_end: int) -> None:
         """Remove the snapshots outside (log start, log end] and load the newest that is left."""
-        for offset in sorted(self._known):
-            if offset > log_end or offset <= log_start:
-                self.remove(offset)
+        for offset in self._known.outside(log_start, log_end):
+            self.remove(offset)
         if log_end == self.map_end:
             self.map_end = max(self.map_end, log_start)
-            self._last_snapshot = max(self._known, default=log_start)
+            self._last_snapshot = log_start if self._known.last is None else self._known.last
             return
         self._last_snapshot = self.map_end = log_start
-        while self._known:
-            offset = max(self._known)
+        while (newest := self._known.last) is not None:
             try:
-                data = self._files.snapshot(offset)
+                data = self._files.snapshot(newest)
                 entries = decode_snapshot(data, where=self._files.directory)
             except CorruptLogError:
-                self.remove(offset)
+                self.remove(newest)
                 continue
             self._state = expire(from_entries(entries), self._now, self._expiration_ms)
             for producer_id in self._state.producers:
                 self._keys.add(producer_id)
-            self._last_snapshot = self.map_end = offset
+            self._last_snapshot = self.map_end = newest
             return
 
     def take_snapshot(self) -> None:
@@ -88,7 +89,7 @@ class ProducerManager:
         if self.map_end <= self._last_snapshot:
             return
         data = encode_snapshot(self.entries)
-        self._files.snapshots[self.map_end] = data
+        self._files.write_snapshot(self.map_end, data)
         self._known.add(self.map_end)
         self._last_snapshot = self.map_end
 
@@ -127,11 +128,11 @@ class ProducerManager:
         """Remove a snapshot, if this manager knows it."""
         if offset in self._known:
             self._known.discard(offset)
-            self._files.snapshots.pop(offset, None)
+            self._files.remove_snapshot(offset)
 
     def truncate_fully(self, offset: int) -> None:
         """Forget all: the log begins anew at this offset."""
-        for known in sorted(self._known):
+        for known in [*self._known]:
             self.remove(known)
         self._state, self._keys = ProducerState(), JavaKeys()
         self._last_snapshot, self.map_end = 0, offset
@@ -141,8 +142,8 @@ class ProducerManager:
         not below the last base.
         """
         bases = set(base_offsets)
-        self._known = set(self._files.snapshots)
-        strays = sorted(self._known - bases)
+        self._known = Ascending(self._files.snapshots)
+        strays = [offset for offset in self._known if offset not in bases]
         for offset in strays[:-1]:
             self.remove(offset)
         if strays and bases and strays[-1] < max(bases):

@@ -12,11 +12,8 @@ from winnow.errors import CorruptLogError, UnpredictedLoadError
 from winnow.logdir.batches import HeaderWalk, Piece, records_of
 from winnow.logdir.indexes.index import (
     OFFSET_ENTRY_ON_DISK,
-    OFFSET_ENTRY_SIZE,
     TIME_ENTRY_ON_DISK,
-    TIME_ENTRY_SIZE,
     look_up,
-    whole_entries,
 )
 from winnow.logdir.names import MAX_LONG
 from winnow.logdir.unflushed import valid_batches
@@ -166,10 +163,10 @@ def read_next_offset(path: str, size: int, base_offset: int, index: bytes) -> in
 
 def lost_end(path: str, size: int, base_offset: int, index: bytes, timeindex: bytes) -> int | None:
     """Return the highest offset that the indexes of a segment name, if the log ends before it. None
-    if no index shows that the log has lost its end.
+    if no index shows that the log has lost its end. `index`, `timeindex`: their last entries.
     """
-    offsets = np.frombuffer(whole_entries(index, OFFSET_ENTRY_SIZE), OFFSET_ENTRY_ON_DISK)
-    times = np.frombuffer(whole_entries(timeindex, TIME_ENTRY_SIZE), TIME_ENTRY_ON_DISK)
+    offsets = np.frombuffer(index, OFFSET_ENTRY_ON_DISK)
+    times = np.frombuffer(timeindex, TIME_ENTRY_ON_DISK)
     named = [int(entries["relative_offset"][-1]) for entries in (offsets, times) if len(entries)]
     highest = base_offset + max(named, default=0)
     start = int(offsets["position"][-1]) if len(offsets) else 0
