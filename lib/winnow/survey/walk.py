@@ -16,7 +16,7 @@ import numpy as np
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import HeaderWalk
-from winnow.logdir.indexes.checks import check_offset_index
+from winnow.logdir.indexes.checks import check_offset_index, least_named
 from winnow.logdir.indexes.index import OFFSET_ENTRY_SIZE, written_entries
 from winnow.logdir.names import INDEX, LOG, TXNINDEX, segment_file
 from winnow.pickling import pickled_by_fields
@@ -35,7 +35,13 @@ from winnow.wire.buffers import Array, whole
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 
 _INDEXED = np.dtype(
-    [("position", np.int64), ("last_offset", np.int64), ("wrapper", np.bool_)], align=True
+    [
+        ("position", np.int64),
+        ("last_offset", np.int64),
+        ("least_named", np.int64),
+        ("wrapper", np.bool_),
+    ],
+    align=True,
 )
 """Columns that the offset index is compared with."""
 
@@ -137,6 +143,7 @@ def walk_segment(
             if check_index:
                 columns = np.empty(len(seen), _INDEXED)
                 columns["position"], columns["last_offset"] = seen["position"], seen["last_offset"]
+                columns["least_named"] = least_named(seen)
                 columns["wrapper"] = is_wrapper(seen) if cutter.flags & GUESSED else False
                 indexed.append(columns)
             if keeper is not None:

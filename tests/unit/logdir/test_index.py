@@ -27,7 +27,10 @@ def _batches(sizes: list[int], timestamps: list[int], spans: list[int] | None = 
     rows = np.zeros(len(sizes), BATCH)
     rows["size"] = sizes
     rows["position"] = np.cumsum(sizes) - sizes
-    rows["last_offset"] = BASE - 1 + np.cumsum(spans or [1] * len(sizes))
+    spans = spans or [1] * len(sizes)
+    rows["last_offset"] = BASE - 1 + np.cumsum(spans)
+    rows["base_offset"] = rows["last_offset"] - np.array(spans, np.int64) + 1
+    rows["record_count"] = spans
     rows["max_timestamp"] = timestamps
     return rows
 
@@ -218,6 +221,17 @@ def test_entry_with_an_offset_inside_a_batch_is_refused() -> None:
         _check(_batches([100] * 2, [1] * 2, [2, 2]), (2, 100))
     with pytest.raises(CorruptLogError):
         _check(_batches([], []), (2, 100))
+
+
+def test_entry_of_an_old_cleaner_names_the_last_record_that_it_kept() -> None:
+    """Kafka 2.8.2: the last batch of a buffer keeps its last offset, and loses that record."""
+    rows = _batches([100] * 4, [1] * 4, [4] * 4)
+    rows["record_count"][2] = 2
+    _check(rows, (9, 200))
+    _check(rows, (9, 100), (15, 300))
+    for pair in ((5, 100), (13, 300), (9, 300)):
+        with pytest.raises(CorruptLogError):
+            _check(rows, pair)
 
 
 @pytest.mark.parametrize("count", [1, 2])

@@ -14,13 +14,14 @@ from winnow.logdir.indexes.index import (
     decode_offset_index,
 )
 from winnow.wire.batch import is_wrapper
-from winnow.wire.buffers import Array
+from winnow.wire.buffers import Array, Rows
 
 COLUMNS = np.dtype(
     [
         ("position", np.int64),  # in the file
         ("base_offset", np.int64),
         ("last_offset", np.int64),
+        ("least_named", np.int64),  # the lowest offset with which an index may name the batch
         ("max_timestamp", np.int64),
         ("leader_epoch", np.int32),
         ("wrapper", np.bool_),
@@ -35,8 +36,20 @@ def columns_of(piece: Piece) -> Array:
     columns["position"] = piece.rows["position"] + piece.start
     for name in ("base_offset", "last_offset", "max_timestamp", "leader_epoch"):
         columns[name] = piece.rows[name]
+    columns["least_named"] = least_named(piece.rows)
     columns["wrapper"] = is_wrapper(piece.rows)
     return columns
+
+
+def least_named(rows: Rows) -> Array:
+    """Return the lowest offset with which an index may name each batch, dtype int64: the last
+    offset. A cleaner before 3.9.1 names a batch that it rewrote by the last record that it kept.
+    """
+    lost = (rows["record_count"] > 0) & (
+        rows["record_count"] <= rows["last_offset"] - rows["base_offset"]
+    )
+    named: Array = np.where(lost, rows["base_offset"], rows["last_offset"])
+    return named
 
 
 def check_offset_index(
@@ -56,6 +69,7 @@ def check_offset_index(
     append of several batches, with the position of the first one and the offset of the last one. So
     the position must be the start of a batch, and the offset the last offset of that batch or of a
     later one before the next entry. Versions before 0.11 named the first offset inside a wrapper.
+    A cleaner before 3.9.1 named the last record that it kept of the last batch of a buffer.
 
     Raises CorruptLogError for the first entry that is invalid or breaks this rule. `sound_bytes`:
     `batches` are all that begin below this position; entries above it are not checked.
@@ -71,10 +85,11 @@ def check_offset_index(
     at = np.searchsorted(starts, entries["position"])
     ends = np.searchsorted(lasts, entries["offset"])
     # An extra row stands for "beyond the last batch".
-    starts, lasts = np.append(starts, -1), np.append(lasts, -1)
+    least = np.append(batches["least_named"], np.iinfo(np.int64).max)
+    starts = np.append(starts, -1)
     check_each(starts[at] == entries["position"], entries, path, "the position of a batch")
     wrapper = np.append(batches["wrapper"], [False])
-    named = (lasts[ends] == entries["offset"]) | ((ends == at) & wrapper[at])
+    named = (least[ends] <= entries["offset"]) | ((ends == at) & wrapper[at])
     check_each(named, entries, path, "the last offset of a batch")
     same_append = (ends >= at) & (ends < np.append(at[1:], len(batches)))
     check_each(same_append, entries, path, "the last offset of the batch there or of a later one")
