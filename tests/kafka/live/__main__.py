@@ -73,6 +73,11 @@ def main() -> int:
             # the topic of offsets only for a consumer.
             others = "t-v1$|__consumer_offsets$" if era.zookeeper else "t-v1$"
             broker.produce("main", scale=0.2, topics=f"(?!{others}).*")
+            given = ["--server-properties", str(broker.home / "server.properties")]
+            if era.zookeeper:  # which knows the settings of topics, and not the log directory
+                (home / "topics").write_text(broker.topic_configs())
+                given += ["--topic-configs", str(home / "topics")]
+                given += ["--topic-set", "comes-*:cleanup.policy=delete"]
             end = time.monotonic() + asked.minutes * MINUTE
             with load(broker, topics=True, log_dirs=log_dirs if asked.moves else ()):
                 while time.monotonic() < end:
@@ -80,9 +85,9 @@ def main() -> int:
                         if name == "winnow.read":
                             found, went = read_state(log_dirs[0]), 0
                         elif name == "verify --key-hash":
-                            found, went = run([*arguments, certificate], log_dirs)
+                            found, went = run([*arguments, certificate], log_dirs, given)
                         else:
-                            found, went = run(arguments, log_dirs)
+                            found, went = run(arguments, log_dirs, given)
                         runs[name] += 1
                         gone += went
                         wrong += [f"{name}: {problem}" for problem in found]
@@ -120,14 +125,13 @@ def read_state(log_dir: str) -> list[str]:
     return [] if done.returncode == 0 else [done.stderr[-2000:]]
 
 
-def run(arguments: list[str], log_dirs: list[str]) -> tuple[list[str], int]:
-    """Return the false results of a command, and how many partitions were deleted meanwhile."""
+def run(arguments: list[str], log_dirs: list[str], given: list[str]) -> tuple[list[str], int]:
+    """Return the false results of a command, and how many partitions were deleted meanwhile.
+    `given`: options for settings, without which those of topics are unknown.
+    """
     verb, *options = arguments
-    if verb in {"doctor", "plan", "explain"}:  # without it, topics have settings that are unknown
-        options += [
-            "--server-properties",
-            str(Path(log_dirs[0]).with_name("home") / "server.properties"),
-        ]
+    if verb in {"doctor", "plan", "explain"}:
+        options += given
     command: list[str | Path] = [PROJECT / "spark-submit.sh", verb, *log_dirs]
     command += [*options, "--json", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
