@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from winnow.wire.batch import ATTRIBUTES_AT, CRC_AT, HEADER_V2_SIZE
 from winnow.wire.buffers import Bytes
-from winnow.wire.crc import crc32c
+from winnow.wire.kernels.crc import crc32c
 from winnow.wire.kernels.memory import copy_bytes, store_be32, store_byte
 from winnow.wire.kernels.record import inlined, kernel
 from winnow.wire.kernels.varint import size_of_varint, write_varint

@@ -111,7 +111,8 @@ CHANGES: dict[str, tuple[Callable[[Place], object], str]] = {
     "touched": (lambda p: touch(first(p, "c-tomb-0")), "00000000000000000000.log"),
     "appended": (lambda p: append(active(p, "t-closed-0")), "t-closed-0"),
     "torn": (lambda p: shorten(first(p, "d-size-0")), "d-size-0"),
-    "deleted": (lambda p: delete_segment(active(p, "d-size-0")), ".log any more"),
+    "deleted": (lambda p: delete_segment(first(p, "d-size-0")), ".log any more"),
+    "lost": (lambda p: delete_segment(active(p, "d-size-0")), "d-size-0). Nothing was cleaned"),
     "added": (lambda p: add_partition(p.log_dir, "c-none-0", "c-none-0"), "c-none-0"),
     "gone": (lambda p: shutil.rmtree(p.log_dir / "d-size-0"), "it is not there any more"),
     "cleaned": (
