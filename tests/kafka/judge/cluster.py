@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Self
 
 from tests.kafka.judge.broker import Broker
@@ -24,11 +26,19 @@ REPLICATED = {
 class Node(Broker):
     """One broker of the cluster. Without `controller`, it is the controller itself."""
 
-    def __init__(self, number: int, home: Path, *, controller: Broker | None, version: str) -> None:
+    def __init__(
+        self,
+        number: int,
+        home: Path,
+        *,
+        controller: Broker | None,
+        version: str,
+        settings: Mapping[str, str],
+    ) -> None:
         super().__init__(
             home / f"node-{number}",
             home=home / f"home-{number}",
-            settings=REPLICATED,
+            settings=REPLICATED | dict(settings),
             heap=HEAP,
             version=version,
         )
@@ -53,12 +63,17 @@ class Cluster:
     of `nodes`.
     """
 
-    def __init__(self, home: Path, *, version: str = KAFKA_VERSION) -> None:
-        first = Node(1, home, controller=None, version=version)
-        self.nodes = [
-            first,
-            *(Node(n, home, controller=first, version=version) for n in range(2, NODES + 1)),
-        ]
+    def __init__(
+        self,
+        home: Path,
+        *,
+        version: str = KAFKA_VERSION,
+        settings: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`settings`: of server.properties, for all brokers."""
+        node = partial(Node, home=home, version=version, settings=settings)
+        first = node(1, controller=None)
+        self.nodes = [first, *(node(n, controller=first) for n in range(2, NODES + 1))]
 
     @property
     def bootstrap(self) -> str:
