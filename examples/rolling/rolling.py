@@ -24,7 +24,7 @@ import threading
 import time
 import tomllib
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -191,20 +191,26 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def prepare(plan: Plan, broker: int, ending: threading.Event) -> None:
-    check(plan, "prepare", broker, run(plan, "prepare", broker, plan.prepare_limit, ending), DONE)
+    """`ending` is set by the first failure, and ends the others."""
+    if ending.is_set():
+        return
+    try:
+        code = run(plan, "prepare", broker, plan.prepare_limit, ending)
+        check(plan, "prepare", broker, code, DONE)
+    except BaseException:
+        ending.set()
+        raise
 
 
 def prepare_all(plan: Plan, brokers: list[int]) -> None:
-    """Run `prepare` on these brokers. The first failure, or a signal, ends all of them."""
+    """Run `prepare` on these brokers. The first failure or a signal ends all of them."""
     ending = threading.Event()
     with ThreadPoolExecutor(plan.prepare_at_once) as pool:
         try:
-            for done in [pool.submit(prepare, plan, broker, ending) for broker in brokers]:
+            for done in as_completed(pool.submit(prepare, plan, b, ending) for b in brokers):
                 done.result()
-        except BaseException:
+        finally:
             ending.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
 
 
 def check(plan: Plan, step: str, broker: int, code: int, expected: tuple[int, ...]) -> None:
