@@ -128,14 +128,16 @@ def not_in_sync(admin: AdminClient, plan: Plan, stopping: int | None = None) -> 
 
 
 def wait_until_in_sync(admin: AdminClient, plan: Plan, seconds: float) -> None:
-    end, good = time.monotonic() + seconds, 0
-    while good < LOOKS:
+    latest, good = time.monotonic() + seconds, 0
+    while True:
         try:
             problems = not_in_sync(admin, plan)
         except KafkaException as error:
             problems = [f"the cluster does not answer: {error}"]
         good = 0 if problems else good + 1
-        if problems and time.monotonic() > end:
+        if good == LOOKS:
+            return
+        if problems and time.monotonic() > latest:
             raise Surprise(f"not in sync after {seconds:.0f} s: {in_short(problems)}")
         time.sleep(1)
 
