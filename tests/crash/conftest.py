@@ -42,6 +42,10 @@ CASES = {
         NOW,
         _SMALL | {"cleanup.policy": "compact,delete", "retention.ms": NOW - time_of(4)},
     ),
+    # Everything is too old, what was compacted as well.
+    "all too old": Case(
+        "all too old", NAME, NOW, _SMALL | {"cleanup.policy": "compact,delete", "retention.ms": 1}
+    ),
     # Everything is too old, the active segment as well.
     "delete": Case(
         "delete", NAME, NOW, _SMALL | {"cleanup.policy": "delete", "retention.ms": 1000}

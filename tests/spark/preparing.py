@@ -50,9 +50,9 @@ def prepared(
         return prepare(spark, [str(log_dir)], request)
 
 
-def committed(log_dir: Path, *, dry_run: bool = False, keep: bool = False) -> RunResult:
+def committed(*log_dirs: Path, dry_run: bool = False, keep: bool = False) -> RunResult:
     request = Request(settings=Settings(), now=now_ms(), touch=True, keep_replaced=keep)
-    return commit_prepared([str(log_dir)], request, dry_run=dry_run)
+    return commit_prepared([*map(str, log_dirs)], request, dry_run=dry_run)
 
 
 def results(result: RunResult) -> dict[str, PartitionResult]:

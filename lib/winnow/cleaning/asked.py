@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from winnow.errors import UsageError
@@ -9,7 +10,7 @@ from winnow.policy.describe import parse_topic_configs_file
 from winnow.policy.server_properties import parse_server_properties_file
 from winnow.policy.sources import Settings, parse_set, parse_topic_set
 from winnow.policy.versions import asked_version
-from winnow.storage.input_file import read_input
+from winnow.storage.input_file import is_regular, read_input
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +29,17 @@ class SettingsAsked:
     allow_other_broker: bool = False
     replace_cleaner: bool = False
 
+    def check_again(self) -> None:
+        """Raise UsageError for a pipe or a device: another process could not read it again."""
+        files = (*self.server_properties, *([self.topic_configs] if self.topic_configs else ()))
+        for file in files:
+            with suppress(OSError):  # readers report it
+                if not is_regular(file):
+                    raise _unreadable(file, "a pipe or a device")
+
     def read(self) -> Settings:
         """Read the files, and parse everything. Raises UsageError for what can't be read or
-        understood.
+        understood, and for a pipe or a device: another process could not read it again.
         """
         return Settings(
             sets=tuple(map(parse_set, self.sets)),
@@ -57,7 +66,7 @@ def _text(file: str) -> str:
 
 def _read(file: str) -> bytes:
     try:
-        return read_input(file)
+        return read_input(file, regular=True)
     except OSError as error:
         raise _unreadable(file, error.strerror) from error
 
@@ -65,7 +74,7 @@ def _read(file: str) -> bytes:
 def _unreadable(file: str, found: str | None) -> UsageError:
     return UsageError(
         "can't read a settings file",
-        expected="a file that can be read, in UTF-8",
+        expected="a regular file that can be read again, in UTF-8",
         found=found,
         where=file,
     )

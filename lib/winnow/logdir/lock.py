@@ -19,6 +19,7 @@ from glob import iglob
 
 from winnow.errors import NO_SPACE, CorruptLogError, LogDirInUseError, WinnowError
 from winnow.logdir.lease import Lease, refuse_leased
+from winnow.logdir.live.alone import alone_on
 from winnow.logdir.live.broker import RunningBroker
 from winnow.logdir.live.partition import IN_PROGRESS
 from winnow.logdir.live.read_view import open_read_view
@@ -320,8 +321,14 @@ def _without_options(words: list[str]) -> list[str]:
 
 
 @contextmanager
-def locked(log_dirs: Sequence[str], *, to_change: bool) -> Iterator[Sequence[LogDir]]:
-    """Lock the log directories and survey them again under the lock; see `winnow.logdir.lock`."""
+def locked(
+    log_dirs: Sequence[str], *, to_change: bool, beside_preparations: bool = False
+) -> Iterator[Sequence[LogDir]]:
+    """Lock the log directories and survey them again under the lock; see `winnow.logdir.lock`.
+
+    Raises LogDirInUseError if another run prepares a directory that is to be changed, unless
+    `beside_preparations`: what that run stages would remain.
+    """
     storage = Places()
     with ExitStack() as locks:
         if not to_change:
@@ -337,6 +344,8 @@ def locked(log_dirs: Sequence[str], *, to_change: bool) -> Iterator[Sequence[Log
                 lock_log_dir(log_dir.path) if to_change else lock_to_read(log_dir.path)
             )
             if to_change:
+                if not beside_preparations and not is_remote(log_dir.path):
+                    locks.enter_context(alone_on(log_dir.path, needed=False))
                 storage.settle(log_dir.path)
         yield survey_log_dirs(storage, log_dirs, to_change=to_change)
 

@@ -72,6 +72,8 @@ JOURNAL = "round.json"
 """In a staging directory: the journal of a cleaning round (`winnow.logdir.commit.journal`)."""
 PREPARED = "prepared.json"
 """In a staging directory: what `commit` must check before it uses the directory (S8.12)."""
+GONE = ".gone"
+"""Suffix of a staging directory that is being removed."""
 
 
 def is_staging(name: str) -> bool:

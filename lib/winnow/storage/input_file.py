@@ -6,11 +6,11 @@ import os
 import stat
 import time
 from contextlib import suppress
-from errno import EFBIG, ETIMEDOUT
+from errno import EFBIG, EINVAL, ETIMEDOUT
 from os import strerror
 from select import POLLIN, poll
 
-from winnow.storage.guarded import held
+from winnow.storage.guarded import held, kind_of
 from winnow.words import size
 
 MOST_BYTES = 2**30
@@ -19,14 +19,17 @@ MOST_SECONDS = 300
 _PIECE = 1 << 20
 
 
-def read_input(path: str, *, most: int = MOST_BYTES) -> bytes:
+def read_input(path: str, *, most: int = MOST_BYTES, regular: bool = False) -> bytes:
     """Return the whole content. Raises OSError, also for more than `most` bytes, such as those of a
-    device without end, and for a pipe that has no end in time.
+    device without end, and for a pipe that has no end in time; with `regular` for anything but a
+    regular file.
     """
     # Without O_NONBLOCK, a pipe that nobody writes to could not even be opened.
     with held(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), path) as fd:
         status = os.fstat(fd)
         content = None
+        if regular and not stat.S_ISREG(status.st_mode):
+            raise OSError(EINVAL, kind_of(status), path)
         if not stat.S_ISREG(status.st_mode):
             content = _read_pipe(fd, most + 1, path)
         elif status.st_size <= most:
@@ -35,6 +38,11 @@ def read_input(path: str, *, most: int = MOST_BYTES) -> bytes:
     if content is None or len(content) > most:
         raise OSError(EFBIG, f"{strerror(EFBIG)}: more than {size(most)}", path)
     return content
+
+
+def is_regular(path: str) -> bool:
+    """Return whether a file, perhaps behind a link, can be read a second time. Raises OSError."""
+    return stat.S_ISREG(os.stat(path).st_mode)
 
 
 def _read_pipe(fd: int, most: int, path: str) -> bytes:

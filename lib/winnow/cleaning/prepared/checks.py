@@ -8,6 +8,7 @@ a broker's own cleaner works.
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -31,6 +32,8 @@ from winnow.policy.config import TopicConfig
 from winnow.policy.sources import Settings, Unknown
 from winnow.state import Segment, TopicPartition
 from winnow.storage.contract import Entry, Storage
+from winnow.storage.guarded import kind_of, status_of
+from winnow.storage.local import stamp_of
 from winnow.wire.batch import FRAME_SIZE
 from winnow.words import counted, duration, instant
 
@@ -221,11 +224,17 @@ def _checksum_of(now: Now, segment: Segment) -> int | None:
 def _of_outputs(group: PreparedGroup, staging: str, now: Now, *, read: bool) -> Iterator[Dropped]:
     for file in group.files.values():
         path = f"{staging}/{file.name}"
-        entry = now.storage.entry(path)
-        if not entry.is_file or entry.size != file.size:
-            yield Dropped(f"prepared {file.name}", f"{file.size} bytes", f"{entry.size} bytes")
+        status = status_of(path)
+        if not stat.S_ISREG(status.st_mode):
+            yield Dropped(f"prepared {file.name}", "a regular file", kind_of(status))
             return
-        if read or Stamp.of(entry.stamp) != file.stamp:
+        if status.st_nlink != 1:  # what is written there later would show in the log
+            yield Dropped(f"prepared {file.name}", "one name", f"{status.st_nlink} names")
+            return
+        if status.st_size != file.size:
+            yield Dropped(f"prepared {file.name}", f"{file.size} bytes", f"{status.st_size} bytes")
+            return
+        if read or Stamp.of(stamp_of(status)) != file.stamp:
             now.check_stopped()
             found = file_crc32c(now.storage, path)
             if found != file.crc32c:

@@ -8,6 +8,7 @@ neither Spark nor compiled code: a broker waits.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import cast
@@ -15,7 +16,12 @@ from typing import cast
 from winnow.cleaning.commit.commit import commit_several, kept_bytes
 from winnow.cleaning.commit.compaction import commit
 from winnow.cleaning.commit.retention import retain_only
-from winnow.cleaning.plan.partitions import PlannedPartition, why_unwritable
+from winnow.cleaning.plan.partitions import (
+    PlannedPartition,
+    SkippedPartition,
+    known_or_left_alone,
+    why_unwritable,
+)
 from winnow.cleaning.prepared.again import RULE, planned_again, staged_again
 from winnow.cleaning.prepared.checks import Dropped, config_now, why_dropped
 from winnow.cleaning.prepared.existing import Existing, existing_in
@@ -24,16 +30,18 @@ from winnow.cleaning.prepared.value import PreparedPartition
 from winnow.cleaning.request import Only, Request
 from winnow.cleaning.result import NONE, PartitionResult, RunResult
 from winnow.cleaning.staged import StagedPartition
-from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, WinnowError
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, LogDirInUseError, WinnowError
 from winnow.logdir.commit.recovery import recover
 from winnow.logdir.commit.roll_forward import put_right
 from winnow.logdir.commit.staging import remove_staging
+from winnow.logdir.live.alone import alone_on
 from winnow.logdir.lock import locked, why_seen_here_only
 from winnow.logdir.survey import LogDir, strangers_in, topics_of
 from winnow.policy.sources import Unknown
 from winnow.runtime.failure import Failure, failure
 from winnow.state import TopicPartition
 from winnow.storage.places import Places
+from winnow.storage.urls import is_remote
 from winnow.survey.place import PartitionPlace
 from winnow.words import counted
 
@@ -44,25 +52,34 @@ def commit_prepared(log_dirs: Sequence[str], request: Request, *, dry_run: bool)
     `request.settings` are not used: each preparation says where its settings come from, and they
     are read again. `dry_run`: only check. Partitions without a preparation are not in the result.
     """
-    with locked(log_dirs, to_change=not dry_run) as dirs:
+    with (
+        locked(log_dirs, to_change=not dry_run, beside_preparations=True) as dirs,
+        ExitStack() as alone,
+    ):
         request.check_globs(topics_of(dirs))
+        busy = {d.path for d in dirs if not dry_run and _is_being_prepared(d, alone)}
         found = [
             (log_dir, at, here)
             for log_dir in dirs
             if log_dir.error is None
             for at in log_dir.partitions
-            if request.wants(at.topic) and (here := [*existing_in(Places(), log_dir, at)])
+            if request.wants(at.topic)
+            if (here := _existing(log_dir, at, finished=log_dir.path in busy))
         ]
-        used = {one.prepared.asked for *_, here in found for one in here if one.prepared}
+        used = {one.prepared.asked for *_, here in found for one in _each(here) if one.prepared}
         settings = settings_of(used, dirs, request.stop)
         done = commit_several(
             [partial(_one, *one, settings, request, dry_run=dry_run) for one in found],
-            [f"{log_dir.path}/{at}" for log_dir, at, _ in found],
+            [f"{d.path}/{at}" for d, at, here in found if not isinstance(here, Failure)],
             request.progress,
             doing=f"{'checking' if dry_run else 'committing'} {counted(len(found), 'partition')}",
         )
         notes = [note for d in dirs if (note := why_seen_here_only(d.path))]
         notes += [f"{d.path} is skipped: {d.error}" for d in dirs if d.error is not None]
+        notes += [
+            f"another run of Winnow prepares {path}: what it has finished is committed"
+            for path in sorted(busy)
+        ]
         return RunResult(
             run_id=request.run_id,
             verb="commit",
@@ -73,10 +90,35 @@ def commit_prepared(log_dirs: Sequence[str], request: Request, *, dry_run: bool)
         )
 
 
+def _is_being_prepared(log_dir: LogDir, alone: ExitStack) -> bool:
+    """Return whether another run prepares a log directory. Otherwise keep such runs away."""
+    try:
+        if not is_remote(log_dir.path):
+            alone.enter_context(alone_on(log_dir.path, needed=False))
+    except LogDirInUseError:
+        return True
+    return False
+
+
+def _existing(log_dir: LogDir, at: TopicPartition, *, finished: bool) -> list[Existing] | Failure:
+    """Return the staging directories of a partition. `finished`: without those that another run may
+    be writing.
+    """
+    try:
+        found = [*existing_in(Places(), log_dir, at)]
+    except FAILS_ONE_PARTITION as error:
+        return failure(error)
+    return [one for one in found if one.journal or one.is_preparation or not finished]
+
+
+def _each(here: Sequence[Existing] | Failure) -> Sequence[Existing]:
+    return () if isinstance(here, Failure) else here
+
+
 def _one(
     log_dir: LogDir,
     at: TopicPartition,
-    here: Sequence[Existing],
+    here: Sequence[Existing] | Failure,
     settings: AllSettings,
     request: Request,
     *,
@@ -85,6 +127,8 @@ def _one(
     """Commit the newest preparation of a partition, and remove all others. Return None if there is
     nothing to tell.
     """
+    if isinstance(here, Failure):
+        return _left(log_dir, at, here)
     try:
         if any(one.journal for one in here):
             return None if dry_run else _finished(log_dir, at, request)
@@ -111,11 +155,15 @@ def _newest(
         return _left(log_dir, at, known)
     if (why := _why_not_begun(prepared, place, request)) is not None:
         return _left(log_dir, at, why)
+    now = now_of(one, known, request.stop)
+    config = config_now(now)
+    selected = known_or_left_alone(place, log_dir, config, replace(request, settings=known))
+    if isinstance(selected, SkippedPartition) and not isinstance(config, Unknown):
+        return _unchanged(log_dir, at, selected.reason.words, left_alone=True)
     if not dry_run:
         # What the broker was doing when it stopped. It is no change of the log.
         recover(request.storage, place.directory, keep=(one.staging,))
-    now = now_of(one, known, request.stop)
-    dropped, config = why_dropped(prepared, one.staging, now), config_now(now)
+    dropped = why_dropped(prepared, one.staging, now)
     if dropped is not None or isinstance(config, Unknown):
         if not dry_run:
             remove_staging(request.storage, one.staging)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from winnow.cleaning.prepared.value import PreparedPartition, read_prepared
 from winnow.errors import FAILS_ONE_PARTITION, failure_of
 from winnow.logdir.commit.leftovers import staging_entries
-from winnow.logdir.names import JOURNAL, PREPARED, STAGING_PREFIX
+from winnow.logdir.names import GONE, JOURNAL, PREPARED, STAGING_PREFIX
 from winnow.logdir.survey import LogDir
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
@@ -40,8 +40,8 @@ class Existing:
 def existing_in(
     storage: Storage, log_dir: LogDir, topic_partition: TopicPartition
 ) -> Iterator[Existing]:
-    """Yield the staging directories of a partition that `prepare` or a cleaning may have made. One
-    that can't be listed has none. Those of other work, such as of an undo, are left to `recover`.
+    """Yield the staging directories of a partition that `prepare` or a cleaning may have made.
+    Those of other work, such as of an undo, are left to `recover`.
     """
     directory = f"{log_dir.path}/{topic_partition}"
     try:
@@ -54,7 +54,7 @@ def existing_in(
         staging = f"{directory}/{entry.name}"
         journal = storage.exists(f"{staging}/{JOURNAL}")
         prepared, problem = None, None
-        if storage.exists(f"{staging}/{PREPARED}"):
+        if not staging.endswith(GONE) and storage.exists(f"{staging}/{PREPARED}"):
             try:
                 prepared = read_prepared(storage, staging)
             except FAILS_ONE_PARTITION as error:

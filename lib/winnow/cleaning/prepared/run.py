@@ -10,8 +10,6 @@ No log is changed, and the broker's lock is not taken.
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -32,8 +30,9 @@ from winnow.cleaning.request import Preparing, Request
 from winnow.cleaning.result import NONE, PartitionResult, RunResult
 from winnow.cleaning.staged import StagedPartition
 from winnow.clock import now_ms
-from winnow.errors import FAILS_ONE_PARTITION, LogDirInUseError, UsageError, WinnowError
+from winnow.errors import FAILS_ONE_PARTITION, UsageError, WinnowError, optional
 from winnow.logdir.commit.staging import remove_staging
+from winnow.logdir.live.alone import alone_on
 from winnow.logdir.live.read_view import open_read_view, view_notes
 from winnow.logdir.lock import broker_on
 from winnow.logdir.meta import was_shut_down_cleanly
@@ -48,7 +47,7 @@ from winnow.runtime.session import WithContext
 from winnow.runtime.spool import spooling
 from winnow.runtime.throttle import limiting_io, limiting_io_beside_brokers
 from winnow.state import TopicPartition
-from winnow.storage.guarded import held, open_dir, status_of
+from winnow.storage.guarded import status_of
 from winnow.storage.live.staging import StagingStorage
 from winnow.storage.local import LocalStorage
 from winnow.storage.permissions import user_name
@@ -65,6 +64,7 @@ def prepare(spark: WithContext, log_dirs: Sequence[str], request: Request) -> Ru
     if preparing is None:
         raise ValueError("a request without what a preparation needs")
     check_in_place(log_dirs, on_corrupt=request.on_corrupt)
+    preparing.asked.check_again()
     paths = canonical_paths(Places(), log_dirs)
     if remote := [path for path in paths if is_remote(path)]:
         raise UsageError(
@@ -75,7 +75,8 @@ def prepare(spark: WithContext, log_dirs: Sequence[str], request: Request) -> Ru
         )
     with ExitStack() as opened:
         for path in paths:
-            opened.enter_context(_only_preparation(path))
+            # Another preparation would remove this one, and an erasure must find all of it.
+            opened.enter_context(alone_on(path, needed=True))
             opened.enter_context(_view(path, f"{STAGING_PREFIX}{request.run_id}"))
         surveyed = survey_log_dirs(Places(), paths)
         dirs = [_bounded(log_dir) for log_dir in surveyed]
@@ -108,25 +109,6 @@ def prepare(spark: WithContext, log_dirs: Sequence[str], request: Request) -> Ru
             peak_extra_bytes=done.peak_bytes,
             kafka=settings.kafka,
         )
-
-
-@contextmanager
-def _only_preparation(log_dir: str) -> Iterator[None]:
-    """Keep other preparations out of a log directory: they would remove this one. The lock leaves
-    no file, and brokers do not look at it.
-    """
-    with held(open_dir(log_dir), log_dir) as descriptor:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno != errno.EWOULDBLOCK:
-                raise
-            raise LogDirInUseError(
-                "another run of Winnow prepares this log directory",
-                where=log_dir,
-                hint="Wait until that run has ended.",
-            ) from None
-        yield
 
 
 @contextmanager
@@ -213,13 +195,14 @@ def _keep_valid(
         for at in log_dir.partitions:
             if not request.wants(at.topic):
                 continue
-            for one in existing_in(_STAGING, log_dir, at):
-                if one.journal:
-                    continue  # a later commit or `clean` looks at it
-                if one.prepared is not None and not _dropped(one, request):
-                    kept[log_dir.path, at] = one
-                else:
-                    remove_staging(_STAGING, one.staging)
+            with optional(f"the preparations in {log_dir.path}/{at}"):
+                for one in existing_in(_STAGING, log_dir, at):
+                    if one.journal:
+                        continue  # a later commit or `clean` looks at it
+                    if one.prepared is not None and not _dropped(one, request):
+                        kept[log_dir.path, at] = one
+                    else:
+                        remove_staging(_STAGING, one.staging)
     return kept
 
 

@@ -10,7 +10,7 @@ from winnow.cleaning.prepared.checks import Now, why_dropped
 from winnow.cleaning.prepared.existing import Existing, existing_in
 from winnow.cleaning.prepared.preparation import Preparation
 from winnow.cleaning.prepared.value import Instant, PreparedPartition
-from winnow.errors import FAILS_ONE_PARTITION
+from winnow.errors import FAILS_ONE_PARTITION, optional
 from winnow.logdir.files import tree_bytes
 from winnow.logdir.survey import LogDir
 from winnow.policy.sources import Settings
@@ -41,14 +41,11 @@ def _read(asked: SettingsAsked, dirs: Sequence[LogDir], stop: Stop) -> Settings 
 
 def preparations_of(dirs: Sequence[LogDir], stop: Stop) -> tuple[Preparation, ...]:
     """Return the preparations of all partitions, largest first."""
-    found = [
-        one
-        for log_dir in dirs
-        if not is_remote(log_dir.path)
-        for at in log_dir.partitions
-        for one in existing_in(_LOCAL, log_dir, at)
-        if one.is_preparation
-    ]
+    found: list[Existing] = []
+    for log_dir in dirs:
+        for at in () if is_remote(log_dir.path) else log_dir.partitions:
+            with optional(f"the preparations in {log_dir.path}/{at}"):
+                found += [one for one in existing_in(_LOCAL, log_dir, at) if one.is_preparation]
     settings = settings_of({one.prepared.asked for one in found if one.prepared}, dirs, stop)
     status = [_status(one, settings, stop) for one in found]
     return tuple(sorted(status, key=lambda one: (-one.bytes, one.topic, one.partition)))

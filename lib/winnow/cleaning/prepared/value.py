@@ -7,7 +7,6 @@ file is removed by the next run.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -16,6 +15,7 @@ from typing import Annotated
 from winnow.cleaning.asked import SettingsAsked
 from winnow.cleaning.result import RecordsRemoved
 from winnow.clock import LATEST_MS, UNKNOWN_BOOT, boot_id, ms_since_boot, now_ms
+from winnow.logdir.commit.journal import are_staged
 from winnow.logdir.names import PREPARED, STAGING_PREFIX
 from winnow.logdir.stored import FromMinusOne, Natural, plain, stored
 from winnow.policy.config import TopicConfig
@@ -232,10 +232,10 @@ def _fits(prepared: PreparedPartition) -> bool:
 
 def _is_sound(group: PreparedGroup) -> bool:
     sources = len(group.sources)
+    names = {suffix: file.name for suffix, file in group.files.items()}
     return (
         sources > 0
         and sources == len(group.stamps) == len(group.checksums)
         and group.segment.base_offset == group.base_offset
-        and (bool(group.files) or sources == 1)
-        and all(os.path.basename(file.name) == file.name for file in group.files.values())
+        and (are_staged(names, group.base_offset) if names else sources == 1)
     )

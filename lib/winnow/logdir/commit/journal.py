@@ -239,17 +239,18 @@ def _is_sound(group: JournalGroup) -> bool:
         return False
     if group.output is None:
         return len(group.sources) == 1 or not group.unchanged
-    return (
-        not group.unchanged
-        and _NEEDED <= group.files.keys() <= {*SEGMENT_SUFFIXES}
-        and all(
-            _is_attempt(file.name, segment_file(group.base_offset, suffix))
-            for suffix, file in group.files.items()
-        )
+    names = {suffix: file.name for suffix, file in group.files.items()}
+    return not group.unchanged and are_staged(names, group.base_offset)
+
+
+def are_staged(names: Mapping[str, str], base_offset: int) -> bool:
+    """Whether these are names of all staged files of a segment, by suffix. They become paths."""
+    return _NEEDED <= names.keys() <= {*SEGMENT_SUFFIXES} and all(
+        _is_attempt(name, segment_file(base_offset, suffix)) for suffix, name in names.items()
     )
 
 
 def _is_attempt(name: str, at: str) -> bool:
-    """Whether this is the name of an attempt at a file. It becomes a path."""
+    """Whether this is the name of an attempt at a file."""
     attempt = name.removeprefix(f"{at}.")
     return attempt != name and attempt.isascii() and attempt.isalnum()

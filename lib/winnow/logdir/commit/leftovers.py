@@ -12,6 +12,7 @@ from winnow.logdir.files import difference
 from winnow.logdir.names import (
     CLEANED,
     DELETED,
+    GONE,
     INDEX_SUFFIXES,
     JOURNAL,
     LOG,
@@ -82,15 +83,22 @@ def staging_entries(entries: Sequence[Entry]) -> tuple[Entry, ...]:
 
 
 def preparations(storage: Storage, directory: str, entries: Sequence[Entry]) -> tuple[str, ...]:
-    """Return the names of the preparations in a partition directory with these entries: staging
-    directories that no commit has begun to use.
-    """
+    """Return the names of the preparations in a partition directory with these entries."""
     return tuple(
         entry.name
         for entry in staging_entries(entries)
-        if entry.is_dir
-        and storage.exists(f"{directory}/{entry.name}/{PREPARED}")
-        and not storage.exists(f"{directory}/{entry.name}/{JOURNAL}")
+        if entry.is_dir and is_preparation(storage, f"{directory}/{entry.name}")
+    )
+
+
+def is_preparation(storage: Storage, staging: str) -> bool:
+    """Return whether a staging directory was finished by `prepare`, no commit has begun to use it,
+    and nobody has begun to remove it.
+    """
+    return (
+        not staging.endswith(GONE)
+        and storage.exists(f"{staging}/{PREPARED}")
+        and not storage.exists(f"{staging}/{JOURNAL}")
     )
 
 

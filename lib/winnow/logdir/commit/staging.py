@@ -6,10 +6,8 @@ import errno
 import uuid
 
 from winnow.errors import NO_SPACE
-from winnow.logdir.names import STAGING_PREFIX
+from winnow.logdir.names import GONE, STAGING_PREFIX
 from winnow.storage.contract import Storage, entry_if_there
-
-_GONE = ".gone"
 
 
 def staging_run_id(name: str, suffix: str) -> str | None:
@@ -38,7 +36,7 @@ def remove_staging(storage: Storage, path: str) -> None:
     if found.is_link:  # Winnow makes no links: remove it, not its target
         storage.unlink(path)
     elif found.is_dir:
-        renamed = path if path.endswith(_GONE) else path + _GONE
+        renamed = path if path.endswith(GONE) else path + GONE
         if renamed != path:
             try:
                 storage.rename(path, renamed)

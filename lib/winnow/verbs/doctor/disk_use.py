@@ -13,13 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from winnow.errors import FAILS_ONE_PARTITION, UsageError
+from winnow.logdir.commit.leftovers import is_preparation
 from winnow.logdir.indexes.zeros import zeros_of
 from winnow.logdir.names import (
     CLEAN_SHUTDOWN,
     CLEANED,
     DELETED,
     INDEX_SUFFIXES,
-    JOURNAL,
     KEPT_PREFIX,
     LEADER_EPOCHS,
     LOCK,
@@ -28,7 +28,6 @@ from winnow.logdir.names import (
     METADATA_TOPIC,
     OFFSET_CHECKPOINTS,
     PARTITION_METADATA,
-    PREPARED,
     QUARANTINE_PREFIX,
     REMOTE_INDEX_CACHE,
     SNAPSHOT,
@@ -225,9 +224,8 @@ class _Count:
             return SpaceKind.KEPT
         if not is_staging(name):
             return SpaceKind.OTHER
-        finished = self._storage.exists(f"{path}/{PREPARED}")
-        begun = self._storage.exists(f"{path}/{JOURNAL}")
-        return SpaceKind.PREPARED if finished and not begun else SpaceKind.LEFTOVERS
+        ready = is_preparation(self._storage, path)
+        return SpaceKind.PREPARED if ready else SpaceKind.LEFTOVERS
 
     def _zeros(self, index: Entry, path: str, log_bytes: int) -> int:
         zeros = None
