@@ -128,15 +128,18 @@ classes_are_archived() {
 needed() {
     local file missing=()
     for file in "$@"; do is_installed "$file" || missing+=("packages of $file"); done
-    same_text "$jars" "$cache/jars/fetched" || missing+=("Delta Lake's jars")
-    kernels_are_warm || missing+=('compiled kernels')
+    if [[ ${verb:-} != commit ]]; then # that needs neither Spark nor compiled code
+        same_text "$jars" "$cache/jars/fetched" || missing+=("Delta Lake's jars")
+        kernels_are_warm || missing+=('compiled kernels')
+    fi
     printf '%s' "${missing[0]-}"
     if ((${#missing[@]} > 1)); then printf ', %s' "${missing[@]:1}"; fi
 }
 
 # is_set_up FILE...: the arguments are requirements files.
 is_set_up() {
-    [[ -z $(needed "$@") ]] && { classes_are_archived || [[ ! -w $cache/jvm ]]; }
+    [[ -z $(needed "$@") ]] &&
+        { [[ ${verb:-} == commit || ! -w $cache/jvm ]] || classes_are_archived; }
 }
 
 # --- Set-up ---------------------------------------------------------------------------------------
