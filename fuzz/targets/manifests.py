@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache
 
 from fuzz.scratch import directory, storage, written
@@ -15,7 +15,6 @@ from fuzz.targets.base import Target, require
 from tests.twins.encoding import encode_batch
 from winnow.errors import CorruptLogError
 from winnow.logdir.commit.journal import (
-    _LEFT_OUT,
     JOURNAL,
     Journal,
     JournalGroup,
@@ -29,6 +28,7 @@ from winnow.logdir.commit.kept import RUN_JSON, STEP_JSON, read_kept
 from winnow.logdir.commit.quarantine import MANIFEST, settle_quarantine
 from winnow.logdir.commit.recovery import recover
 from winnow.logdir.names import INDEX, LOG, SWAP, TIMEINDEX, segment_file
+from winnow.logdir.stored import plain
 from winnow.state import Segment
 from winnow.storage.s3.record import ChangeRecord, Content, Copied, decode, encode
 from winnow.wire.plain import Record
@@ -66,17 +66,7 @@ def _journals() -> list[bytes]:
         run_id="run", now=1, end_offset=9, checkpoint_before=None, groups=(done,), rest=None
     )
     begun = replace(whole, checkpoint_before=3, groups=(waiting,), rest=rest)
-    return [
-        json.dumps({"version": 1, **_without_stamps(asdict(one))}).encode()
-        for one in (whole, begun)
-    ]
-
-
-def _without_stamps(told: dict[str, object]) -> dict[str, object]:
-    return json.loads(
-        json.dumps(told),
-        object_hook=lambda o: {k: v for k, v in o.items() if k not in _LEFT_OUT},
-    )  # type: ignore[no-any-return]
+    return [json.dumps({"version": 1, **plain(one)}).encode() for one in (whole, begun)]
 
 
 _RUN = {

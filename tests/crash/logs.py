@@ -97,7 +97,7 @@ def state_of(root: Path) -> PartitionState:
         topic_partition=T,
         checkpoints=checkpoints,
         log_end_offset=read_log(root).end,
-        clean_shutdown=True,
+        clean_shutdown=False,
     )
 
 

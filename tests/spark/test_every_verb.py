@@ -44,6 +44,7 @@ def commands(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
     commands = {
         "apply": ["apply", str(place / "plan.json"), "--no-ledger", "--report", "none"],
         "clean": ["clean", log_dir, *TOPICS, "--no-ledger", "--report", "none"],
+        "commit": ["commit", log_dir],
         "demo": ["demo"],
         "doctor": ["doctor", log_dir, *TOPICS],
         "erase": ["erase", log_dir, "--keys", str(place / "keys"), "--dry-run"],
@@ -52,6 +53,7 @@ def commands(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
         "inspect": ["inspect", log_dir],
         "package": ["package", "--output", str(place / "winnow.tar.gz")],
         "plan": ["plan", log_dir, *TOPICS],
+        "prepare": ["prepare", log_dir, *TOPICS, "--keep-free", "0"],
         "recover": ["recover", log_dir],
         "set-up": ["set-up"],
         "verify": ["verify", log_dir],
