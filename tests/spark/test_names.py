@@ -69,9 +69,7 @@ def test_run_stays_inside_its_log_directory(spark: SparkSession, tmp_path: Path)
         (log_dir / f"{file}-offset-checkpoint").write_text(
             f"0\n3\n{OUTSIDE} 0 5\n.. 0 7\n/etc 0 9\n"
         )
-    (log_dir / "replication-offset-checkpoint").write_text(
-        f"0\n2\n{OUTSIDE} 0 5\nc-tomb 0 1000000\n"
-    )
+    (log_dir / "replication-offset-checkpoint").write_text(f"0\n2\n{OUTSIDE} 0 5\nc-tomb 0 1000\n")
     before = files_of(tmp_path)
 
     result = run(clean, spark, log_dir, sets=SETS)
