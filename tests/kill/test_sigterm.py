@@ -30,6 +30,23 @@ def is_pending(number: signal.Signals, pid: int) -> bool:
     return bool(int(mask, 16) >> number - 1 & 1)
 
 
+def stop(pid: int) -> None:
+    """Stop a process, and wait until all of its threads have stopped. A thread that was waiting for
+    a core takes SIGTERM before an earlier SIGSTOP: it has the lower number.
+    """
+    os.kill(pid, signal.SIGSTOP)
+    deadline = time.monotonic() + 30
+    while any(map(is_running, Path(f"/proc/{pid}/task").glob("*/status"))):
+        assert time.monotonic() < deadline, Path(f"/proc/{pid}/status").read_text()
+        time.sleep(0.01)
+
+
+def is_running(thread: Path) -> bool:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return re.search(r"^State:\s*[TXZ]", thread.read_text(), re.MULTILINE) is None
+    return False
+
+
 def test_jvm_passes_the_signal_on_and_ends_as_the_job(scratch: Path) -> None:
     log_dir = scratch / "log-dir"
     before = log.content(log_dir)
@@ -37,7 +54,7 @@ def test_jvm_passes_the_signal_on_and_ends_as_the_job(scratch: Path) -> None:
         run = Run([*log.arguments(log_dir), "--json"], output=output)
         wait_for(run, log_dir, "staging")
         (job,) = run.drivers()
-        os.kill(job.pid, signal.SIGSTOP)  # or all may be done when the signal comes
+        stop(job.pid)  # or all may be done when the signal comes
         try:
             os.kill(run.pid, signal.SIGTERM)
             deadline = time.monotonic() + 30
@@ -73,7 +90,7 @@ def test_spark_stops_only_after_the_job(scratch: Path) -> None:
         run = Run(log.arguments(log_dir), output=output)
         wait_for(run, log_dir, "staging")
         (job,) = run.drivers()
-        os.kill(job.pid, signal.SIGSTOP)
+        stop(job.pid)
         try:
             os.kill(run.pid, signal.SIGTERM)
             time.sleep(3)  # Spark is gone within one
@@ -102,8 +119,8 @@ def test_signal_ends_a_read_only_verb_with_one_message(
             assert not run.ended, (scratch / "output").read_text()
             time.sleep(0.01)
         for worker in at_work:
-            with suppress(ProcessLookupError):  # it was replaced meanwhile
-                os.kill(worker.pid, signal.SIGSTOP)  # or all may be done when the signal comes
+            with suppress(FileNotFoundError, ProcessLookupError):  # it was replaced meanwhile
+                stop(worker.pid)  # or all may be done when the signal comes
         time.sleep(4 if verb == "recover" else 0.3)  # its JVM starts after the worker
         os.killpg(run.pid, signal.SIGTERM)
         for worker in at_work:
