@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
+from tests.lock_holder import broker
 from tests.session import verbs_use
+from tests.spark.damage import flipped_bit
 from tests.spark.runs import NOW
 from winnow.cli.main import run
+from winnow.logdir.names import CLEAN_SHUTDOWN, PREPARED
 from winnow.storage.private import let_others_not_write
 
 if TYPE_CHECKING:
@@ -57,6 +60,13 @@ def reachable(place: Path) -> dict[str, int]:
     return found
 
 
+def copied(logs: Path) -> None:
+    """Copy two partitions into a log directory with the modes of a broker."""
+    copy_log_dir("clean", logs, only=["c-tomb-0", "d-size-0"])
+    for path, mode in [(logs, stat.S_IFDIR), *everything(logs)]:
+        path.chmod(KAFKAS[0] if stat.S_ISDIR(mode) else KAFKAS[1])
+
+
 def test_only_the_user_can_read_what_runs_make(
     umask: int, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,9 +74,7 @@ def test_only_the_user_can_read_what_runs_make(
     logs, copy, made = tmp_path / "logs", tmp_path / "copy", tmp_path / "made"
     made.mkdir(0o755)
     made.chmod(0o755)
-    copy_log_dir("clean", logs, only=["c-tomb-0", "d-size-0"])
-    for path, mode in [(logs, stat.S_IFDIR), *everything(logs)]:
-        path.chmod(KAFKAS[0] if stat.S_ISDIR(mode) else KAFKAS[1])
+    copied(logs)
     monkeypatch.setenv("XDG_STATE_HOME", str(made / "home" / "state"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(made / "home" / "cache"))
     monkeypatch.delenv("WINNOW_LEDGER", raising=False)
@@ -99,3 +107,44 @@ def test_only_the_user_can_read_what_runs_make(
             assert bits == KAFKAS[0], path
         else:
             assert bits in {KAFKAS[1], 0o600}, (path, oct(bits))
+
+
+@pytest.mark.usefixtures("umask")
+def test_no_more_users_can_read_what_is_kept_or_staged_beside_a_log_than_the_log(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Damaged batches in quarantine, torn ends that a recovery cut off, and preparations."""
+    verbs_use(spark, monkeypatch)
+    monkeypatch.setenv("WINNOW_LEDGER", str(tmp_path / "ledger"))
+    let_others_not_write()
+    damaged, crashed, staged = (tmp_path / name for name in ("damaged", "crashed", "staged"))
+    for logs in (damaged, crashed, staged):
+        copied(logs)
+    flipped_bit(damaged / "c-tomb-0")
+    (crashed / CLEAN_SHUTDOWN).unlink()
+    (crashed / "recovery-point-offset-checkpoint").write_bytes(b"")
+    with max((crashed / "d-size-0").glob("*.log")).open("ab") as file:
+        file.write(bytes(range(100)))
+    given = ("--topic-configs", str(TOPIC_CONFIGS), "--profile")
+    quarantine = ("--on-corrupt", "quarantine", "--now", str(NOW))
+    assert run(["clean", str(damaged), *given, *quarantine]) == 3
+    assert run(["recover", str(crashed), "--truncate"]) in {0, 3}
+    (staged / ".lock").touch(KAFKAS[1])  # the broker's
+    (staged / ".lock").chmod(KAFKAS[1])
+    with broker(staged):
+        assert run(["prepare", str(staged), *given]) == 0
+    names = {str(path) for path, _ in everything(tmp_path)}
+    for place in (damaged, crashed):
+        assert any(f"{place}/" in name and "-quarantine" in name for name in names), place
+    assert any(name.endswith(f"/{PREPARED}") for name in names)
+    for logs in (damaged, crashed, staged):
+        for path, mode in everything(logs):
+            wider = stat.S_IMODE(mode) & ~(KAFKAS[0] if stat.S_ISDIR(mode) else KAFKAS[1])
+            assert wider == 0, (path, oct(mode))
+    private = [(path, mode) for path, mode in everything(staged) if ".winnow-" in path.name]
+    assert [path for path, mode in private if stat.S_IMODE(mode) != stat.S_IRWXU] == []
+    assert run(["commit", str(staged)]) == 0
+    assert [path for path, _ in everything(staged) if ".winnow-" in path.name] == []
+    for path, mode in everything(staged):
+        bits = stat.S_IMODE(mode)
+        assert bits == KAFKAS[0] if stat.S_ISDIR(mode) else bits in {KAFKAS[1], 0o600}, path
