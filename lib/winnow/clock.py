@@ -7,6 +7,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+DAY_MS = 86_400_000
 LATEST_MS = 253_402_300_799_999
 """End of the year 9999. A later time is in microseconds or mistyped."""
 
@@ -14,6 +15,10 @@ LATEST_MS = 253_402_300_799_999
 def now_ms() -> int:
     """Return milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
+
+
+RUN_ID = "[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}"
+"""The pattern of run ids."""
 
 
 def new_run_id() -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from winnow.api.facts import Facts
 from winnow.api.result import Result, freed_bytes
 from winnow.api.run import run_and_record
-from winnow.api.sources import Value, chosen, parse_topic_values
+from winnow.api.sources import Value, chosen, topic_sets_of
 from winnow.arguments import checked
 from winnow.cleaning.clean import Cleaned
 from winnow.cleaning.plan.decide_listed import rethink
@@ -20,7 +20,7 @@ from winnow.cleaning.request import Request
 from winnow.clock import new_run_id
 from winnow.errors import UsageError
 from winnow.logdir.topic_globs import check_globs
-from winnow.policy.sources import TopicSet
+from winnow.policy.sources import TopicSet, parse_topic_set
 from winnow.runtime.progress import Progress, Silence
 
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ class Plan(Result):
         globs = chosen(topics)
         planned = {p.topic for p in self.run.partitions}
         check_globs(globs, planned, option="topics", of="the plan")
-        sets = tuple(topic_set for glob in globs for topic_set in parse_topic_values(glob, configs))
+        texts = [text for glob in globs for text in topic_sets_of(glob, configs)]
+        sets = tuple(map(parse_topic_set, texts))
         settings = self.request.settings
         settings = replace(settings, topic_sets=(*settings.topic_sets, *sets))
         request = replace(self.request, settings=settings)

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from winnow.api.sources import Values, entries, request_of
+from winnow.api.sources import Values, asked_of, request_of
 from winnow.arguments import checked, names
-from winnow.cleaning.asked import SettingsAsked
 from winnow.cleaning.prepared.commit import commit_prepared
 from winnow.cleaning.request import Only, Preparing, Request
 from winnow.cleaning.result import RunResult
-from winnow.clock import now_ms
+from winnow.clock import DAY_MS, now_ms
 from winnow.policy.sources import Settings
 from winnow.runtime.progress import Progress
 from winnow.runtime.stop import Stop
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-DAY_MS = 24 * 3_600_000
 
 
 @checked
@@ -94,18 +90,7 @@ def prepare(
     from winnow.cleaning.prepared import run  # noqa: PLC0415 - it loads numba
 
     given = {**locals(), "settings": None, "keep_free": None, "unclean_shutdown": None}
-    asked = SettingsAsked(
-        server_properties=tuple(map(os.path.abspath, names(server_properties or (), "files"))),
-        topic_configs=None if topic_configs is None else os.path.abspath(topic_configs),
-        sets=tuple(entries(sets or {})),
-        topic_sets=tuple(
-            f"{glob}:{entry}"
-            for glob, values in (topic_sets or {}).items()
-            for entry in entries(values)
-        ),
-        kafka_version=kafka_version,
-        replace_cleaner=replace_cleaner,
-    )
+    asked = asked_of(given).for_later()
     given["preparing"] = Preparing(asked=asked, most_age_ms=max_age_ms, keep_free=keep_free)
     return run.prepare(spark, names(log_dirs, "log_dirs"), request_of(given, touch=False))
 
@@ -121,7 +106,7 @@ def commit(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> RunResult:
-    """Install what `prepare` has staged in the log directories of stopped brokers.
+    """Install the preparations in the log directories of stopped brokers.
 
     What no longer holds is removed, and the partition is left alone, with the reason. Needs neither
     Spark nor compiled code.

@@ -9,13 +9,10 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 from winnow.arguments import names
+from winnow.cleaning.asked import SettingsAsked
 from winnow.cleaning.request import Request
 from winnow.clock import now_ms
 from winnow.errors import UsageError
-from winnow.policy.describe import parse_topic_configs_file
-from winnow.policy.server_properties import parse_server_properties_file
-from winnow.policy.sources import Settings, TopicSet, parse_set, parse_topic_set
-from winnow.policy.versions import asked_version
 from winnow.storage.input_file import read_input
 
 T = TypeVar("T")
@@ -39,49 +36,39 @@ def request_of(given: Mapping[str, Any], *, touch: bool) -> Request:
         options["topics"] = chosen(options["topics"])
     if options["now"] is None:
         options["now"] = now_ms()
-    sources = [given[name] for name in _SOURCES]
     if options["settings"] is None:
-        options["settings"] = _parsed(*sources)
-    elif any(sources):
+        options["settings"] = asked_of(given).parsed(
+            text=lambda file: _read(file, bytes.decode),
+            data=lambda file: _read(file, bytes),
+            version_option="kafka_version",
+        )
+    elif any(given[name] for name in _SOURCES):
         raise UsageError("settings= together with other sources", expected="one or the other")
     return Request.of(options, touch=touch)
 
 
-def _parsed(
-    server_properties: str | Sequence[str] | None,
-    topic_configs: str | None,
-    sets: Values | None,
-    topic_sets: Mapping[str, Values] | None,
-    kafka_version: str | None,
-    replace_cleaner: bool,  # noqa: FBT001 - as the public argument
-) -> Settings:
-    return Settings(
-        sets=tuple(map(parse_set, entries(sets or {}))),
+def asked_of(given: Mapping[str, Any]) -> SettingsAsked:
+    """Return where the settings come from, by the arguments of a public function."""
+    return SettingsAsked(
+        server_properties=names(given["server_properties"] or (), "server_properties"),
+        topic_configs=given["topic_configs"],
+        sets=tuple(_entries(given["sets"] or {})),
         topic_sets=tuple(
             topic_set
-            for glob, values in (topic_sets or {}).items()
-            for topic_set in parse_topic_values(glob, values)
+            for glob, values in (given["topic_sets"] or {}).items()
+            for topic_set in topic_sets_of(glob, values)
         ),
-        topic_configs=None
-        if topic_configs is None
-        else parse_topic_configs_file(_read(topic_configs, bytes.decode), file=topic_configs),
-        server_properties=tuple(
-            parse_server_properties_file(_read(file, bytes), file=file)
-            for file in names(server_properties or (), "server_properties")
-        ),
-        replace_cleaner=replace_cleaner,
-        kafka=asked_version(kafka_version, option="kafka_version"),
+        kafka_version=given["kafka_version"],
+        replace_cleaner=given["replace_cleaner"],
     )
 
 
-def parse_topic_values(glob: str, values: Values) -> list[TopicSet]:
-    """Parse values as in `--topic-set GLOB:KEY=VALUE`. Raises UsageError for an unknown key and an
-    invalid value.
-    """
-    return [parse_topic_set(f"{glob}:{entry}") for entry in entries(values)]
+def topic_sets_of(glob: str, values: Values) -> list[str]:
+    """Return values as `--topic-set` has them: `GLOB:KEY=VALUE`."""
+    return [f"{glob}:{entry}" for entry in _entries(values)]
 
 
-def entries(values: Values) -> Iterator[str]:
+def _entries(values: Values) -> Iterator[str]:
     """Yield `KEY=VALUE`, as Kafka's files spell it."""
     for key, value in values.items():
         yield f"{key}={str(value).lower() if isinstance(value, bool) else value}"

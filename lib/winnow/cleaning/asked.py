@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from winnow.errors import UsageError
 from winnow.policy.describe import parse_topic_configs_file
@@ -18,9 +20,7 @@ class SettingsAsked:
     """The options that say where settings come from."""
 
     server_properties: tuple[str, ...] = ()
-    """Absolute paths."""
     topic_configs: str | None = None
-    """An absolute path."""
     sets: tuple[str, ...] = ()
     """Each as `KEY=VALUE`."""
     topic_sets: tuple[str, ...] = ()
@@ -37,34 +37,56 @@ class SettingsAsked:
                 if not is_regular(file):
                     raise _unreadable(file, "a pipe or a device")
 
+    def for_later(self) -> SettingsAsked:
+        """Return the same for another process, which may work in another directory."""
+        return replace(
+            self,
+            server_properties=tuple(map(os.path.abspath, self.server_properties)),
+            topic_configs=self.topic_configs and os.path.abspath(self.topic_configs),
+        )
+
     def read(self) -> Settings:
-        """Read the files, and parse everything. Raises UsageError for what can't be read or
-        understood, and for a pipe or a device: another process could not read it again.
+        """Read and parse everything. Raises UsageError for what can't be read or understood, and
+        for a pipe or a device.
+        """
+        return self.parsed(text=_text, data=_data)
+
+    def parsed(
+        self,
+        *,
+        text: Callable[[str], str],
+        data: Callable[[str], bytes],
+        version_option: str = "--kafka-version",
+    ) -> Settings:
+        """Parse everything. Raises UsageError for what can't be understood.
+
+        `text`, `data`: read the file of topic configs, and of a broker's properties.
+        `version_option`: the name of the version in an error.
         """
         return Settings(
             sets=tuple(map(parse_set, self.sets)),
             topic_sets=tuple(map(parse_topic_set, self.topic_sets)),
             topic_configs=None
             if self.topic_configs is None
-            else parse_topic_configs_file(_text(self.topic_configs), file=self.topic_configs),
+            else parse_topic_configs_file(text(self.topic_configs), file=self.topic_configs),
             server_properties=tuple(
-                parse_server_properties_file(_read(file), file=file)
+                parse_server_properties_file(data(file), file=file)
                 for file in self.server_properties
             ),
             allow_other_broker=self.allow_other_broker,
             replace_cleaner=self.replace_cleaner,
-            kafka=asked_version(self.kafka_version),
+            kafka=asked_version(self.kafka_version, option=version_option),
         )
 
 
 def _text(file: str) -> str:
     try:
-        return _read(file).decode().replace("\r\n", "\n").replace("\r", "\n")
+        return _data(file).decode().replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
         raise _unreadable(file, str(error)) from error
 
 
-def _read(file: str) -> bytes:
+def _data(file: str) -> bytes:
     try:
         return read_input(file, regular=True)
     except OSError as error:

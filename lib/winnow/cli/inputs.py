@@ -6,16 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+from winnow.cleaning.asked import SettingsAsked
 from winnow.cli.options import CommandLine, value_of
 from winnow.clock import now_ms
 from winnow.errors import UsageError
 from winnow.ledger.place import KEY_SUMMARIES, check_ledger, default_ledger, local_path
-from winnow.policy.describe import SettingEntry, parse_topic_configs_file
-from winnow.policy.server_properties import parse_server_properties_file
-from winnow.policy.sources import Settings, parse_set, parse_topic_set
-from winnow.policy.versions import asked_version
+from winnow.policy.describe import SettingEntry
+from winnow.policy.sources import Settings
 from winnow.resources import user_state_dir
 from winnow.runtime.stop import Stop
 from winnow.storage.input_file import read_input
@@ -91,25 +91,31 @@ def _unreadable(file: str, option: str, found: str | None) -> UsageError:
 
 def parse_settings(request: CommandLine) -> Settings:
     """Parse all settings. Raises UsageError for anything that can't be understood."""
+    settings = asked_of(request).parsed(
+        text=partial(read_text, option="--topic-configs"),
+        data=partial(read_bytes, option="--server-properties"),
+    )
     of_sets, of_topic_sets = map(request.origins.get, ("sets", "topic_sets"))
-    topic_sets = map(parse_topic_set, request.topic_sets)
-    return Settings(
-        sets=tuple(_in_file(parse_set(one), of_sets) for one in request.sets),
+    return replace(
+        settings,
+        sets=tuple(_in_file(entry, of_sets) for entry in settings.sets),
         topic_sets=tuple(
-            replace(one, entry=_in_file(one.entry, of_topic_sets)) for one in topic_sets
+            replace(topic_set, entry=_in_file(topic_set.entry, of_topic_sets))
+            for topic_set in settings.topic_sets
         ),
-        topic_configs=None
-        if request.topic_configs is None
-        else parse_topic_configs_file(
-            read_text(request.topic_configs, option="--topic-configs"), file=request.topic_configs
-        ),
-        server_properties=tuple(
-            parse_server_properties_file(read_bytes(file, option="--server-properties"), file=file)
-            for file in request.server_properties
-        ),
+    )
+
+
+def asked_of(request: CommandLine) -> SettingsAsked:
+    """Return where the settings come from."""
+    return SettingsAsked(
+        server_properties=tuple(request.server_properties),
+        topic_configs=request.topic_configs,
+        sets=tuple(request.sets),
+        topic_sets=tuple(request.topic_sets),
+        kafka_version=request.kafka_version,
         allow_other_broker=request.allow_other_broker,
         replace_cleaner=request.replace_cleaner,
-        kafka=asked_version(request.kafka_version),
     )
 
 

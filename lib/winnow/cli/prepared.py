@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
-from winnow.cleaning.asked import SettingsAsked
 from winnow.cleaning.request import Preparing, Request
 from winnow.cleaning.result import RunResult
 from winnow.cli.call import Call
-from winnow.cli.inputs import check_log_dirs, key_summaries_of, now_of, parse_settings, stop_of
-from winnow.cli.options import DURATION, SAFETY, CommandLine, value_of
+from winnow.cli.inputs import (
+    asked_of,
+    check_log_dirs,
+    key_summaries_of,
+    now_of,
+    parse_settings,
+    stop_of,
+)
+from winnow.cli.options import DURATION, SAFETY, value_of
 from winnow.cli.out import picked, tell_notes
 from winnow.cli.outlets import Outlets, check_outlets, logged
 from winnow.cli.run import tell_result
 from winnow.cli.text.json_output import to_json
+from winnow.clock import DAY_MS
 from winnow.policy.sources import Settings
-
-MOST_AGE_MS = 24 * 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +46,8 @@ def run_prepare(call: Call, own: PrepareOptions) -> int:
     stop, most_age_s = stop_of(line), value_of(own, "max_age")
     settings = parse_settings(line)
     preparing = Preparing(
-        asked=asked_of(line),
-        most_age_ms=MOST_AGE_MS if most_age_s is None else int(most_age_s * 1_000),
+        asked=asked_of(line).for_later(),
+        most_age_ms=DAY_MS if most_age_s is None else int(most_age_s * 1_000),
         keep_free=value_of(line, "keep_free"),
     )
     options = picked(line, "topics", "exclude", "only") | {
@@ -95,16 +99,3 @@ def _tell(call: Call, result: RunResult, outlets: Outlets) -> int:
     tell_result(result, call.request, exit_code=code, **call.profile())
     call.tell_profile()
     return code
-
-
-def asked_of(line: CommandLine) -> SettingsAsked:
-    """Return where the settings come from, for another process in another directory."""
-    return SettingsAsked(
-        server_properties=tuple(map(os.path.abspath, line.server_properties)),
-        topic_configs=None if line.topic_configs is None else os.path.abspath(line.topic_configs),
-        sets=tuple(line.sets),
-        topic_sets=tuple(line.topic_sets),
-        kafka_version=line.kafka_version,
-        allow_other_broker=line.allow_other_broker,
-        replace_cleaner=line.replace_cleaner,
-    )
