@@ -6,12 +6,14 @@ takes no part in comparisons is never stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
 from functools import cache
-from typing import Annotated, Any, TypeVar, cast, get_args, get_origin, get_type_hints
+from itertools import repeat
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
+from winnow.errors import CorruptLogError
 from winnow.storage.own_json import MAX_LONG, JsonValue
 
 Natural = Annotated[int, 0, MAX_LONG]
@@ -21,6 +23,9 @@ FromMinusOne = Annotated[int, -1, MAX_LONG]
 _T = TypeVar("_T")
 _SHORT = 1024
 """Characters of a text that are read without a closer look."""
+_Reader = Callable[[Any], Any]
+"""Returns what JSON has as the value of a field. Raises _RefusedError."""
+_NO_NAMES: frozenset[str] = frozenset()
 
 
 def stored(
@@ -31,16 +36,16 @@ def stored(
     `beside`: other fields that the object may have; None: any, also in the objects inside. `known`:
     fields of the dataclass that are not in the file.
     """
-    if not known:
-        try:
-            return cast("_T", _sound(value.raw, kind, beside))
-        except _UnsoundError:
-            pass  # below, with an error that names the value
-    needed, types = _fields_of(kind)  # type: ignore[arg-type]
-    names = types.keys() - known.keys()
-    found = value.fields(needed - known.keys(), None if beside is None else {*names, *beside})
-    inside = None if beside is None else ()
-    return kind(**known, **{n: _read(found[n], types[n], inside) for n in names & found.keys()})
+    others = None if beside is None else frozenset(beside)
+    try:
+        read = _fields_reader(kind, others, frozenset(known))  # type: ignore[arg-type]
+        return kind(**known, **read(value.raw))
+    except _RefusedError as error:
+        refused = error
+    for step in reversed(refused.steps):
+        value = value.items()[step] if isinstance(step, int) else value.fields((), None)[step]
+    refused.check(value)
+    raise refused
 
 
 def plain(value: object) -> Any:  # noqa: ANN401 - whatever JSON has
@@ -54,92 +59,119 @@ def plain(value: object) -> Any:  # noqa: ANN401 - whatever JSON has
     return value
 
 
-class _UnsoundError(Exception):
-    """A value that `stored` refuses, without saying why."""
+class _RefusedError(Exception):
+    """A value that is refused."""
 
-
-def _sound(raw: object, kind: Any, beside: Collection[str] | None) -> object:  # noqa: ANN401
-    if type(raw) is not dict:
-        raise _UnsoundError
-    if beside:
-        raw = {name: item for name, item in raw.items() if name not in beside}
-    return _reader(kind, strict=beside is not None)(raw)
+    def __init__(self, check: Callable[[JsonValue], object]) -> None:
+        self.check = check
+        """Raises the error that says why. Nothing is named before: most files are sound."""
+        self.steps: list[Any] = []
+        """Fields and places in lists that lead to the value, from the inside out."""
 
 
 @cache
-def _reader(kind: Any, *, strict: bool) -> Callable[[Any], Any]:  # noqa: ANN401, C901, PLR0911
-    """Return a function that does as `_read` for sound values, many times faster."""
-    origin, inner = get_origin(kind), get_args(kind)
-    if type(None) in inner:
-        item = _reader(inner[0], strict=strict)
-        return lambda raw: None if raw is None else item(raw)
-    if origin is Annotated and inner[0] is float:
-        _, least, most = inner
-        return _checked(lambda raw: type(raw) in {int, float} and least <= raw <= most)
-    if origin is Annotated or kind is int:
-        _, least, most = inner or (int, -MAX_LONG, MAX_LONG)
-        return _checked(lambda raw: type(raw) is int and least <= raw <= most)
-    if origin is tuple and inner[-1] is Ellipsis:
-        item, is_list = _reader(inner[0], strict=strict), _checked(lambda raw: type(raw) is list)
-        return lambda raw: tuple(map(item, is_list(raw)))
-    if origin is tuple:
-        items = [_reader(of, strict=strict) for of in inner]
-        fits = _checked(lambda raw: type(raw) is list and len(raw) == len(items))
-        return lambda raw: tuple(of(part) for of, part in zip(items, fits(raw), strict=True))
-    if origin is Mapping:
-        item, is_dict = _reader(inner[1], strict=strict), _checked(lambda raw: type(raw) is dict)
-        return lambda raw: {name: item(part) for name, part in is_dict(raw).items()}
-    if kind is bool:
-        return _checked(lambda raw: type(raw) is bool)
-    if kind is str:
-        return _checked(lambda raw: type(raw) is str and raw.isascii() and 0 < len(raw) <= _SHORT)
-    if issubclass(kind, StrEnum):
-        fits = _checked(lambda raw: type(raw) is str and raw in {*kind})
-        return lambda raw: kind(fits(raw))
-    needed, types = _fields_of(kind)
-    readers = {name: _reader(of, strict=strict) for name, of in types.items()}
+def _fields_reader(
+    kind: type[Any], others: frozenset[str] | None, known: frozenset[str]
+) -> _Reader:
+    """Return a reader of the fields of a dataclass by name, without those that are known.
 
-    def read(raw: Any) -> Any:  # noqa: ANN401
-        if type(raw) is not dict or not needed <= raw.keys():
-            raise _UnsoundError
-        if strict and not raw.keys() <= readers.keys():
-            raise _UnsoundError
-        return kind(**{name: readers[name](raw[name]) for name in raw if name in readers})
+    `others`: fields that are left out; None: any, also in the objects inside.
+    """
+    all_needed, types = _fields_of(kind)  # type: ignore[arg-type]
+    inside = None if others is None else _NO_NAMES
+    readers = {name: _reader(of, inside) for name, of in types.items() if name not in known}
+    needed = all_needed - known
+    allowed = None if others is None else {*readers, *others}
+    object_of = _checked(
+        lambda value: value.fields(needed, allowed),
+        lambda raw: (
+            type(raw) is dict
+            and needed <= raw.keys()
+            and (allowed is None or raw.keys() <= allowed)
+        ),
+    )
+
+    def read(raw: Any) -> dict[str, Any]:  # noqa: ANN401
+        own = {name: item for name, item in object_of(raw).items() if name in readers}
+        return _read_each(own.items(), map(readers.__getitem__, own))
 
     return read
 
 
-def _checked(fits: Callable[[Any], bool]) -> Callable[[Any], Any]:
+@cache
+def _reader(kind: Any, others: frozenset[str] | None) -> _Reader:  # noqa: ANN401, PLR0911 - any type, and one return for each
+    """Return a reader of values of a type. `others`: see `_fields_reader`."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if type(None) in inner:
+        some = _reader(inner[0], others)
+        return lambda raw: None if raw is None else some(raw)
+    if origin is Annotated and inner[0] is float:
+        _, lowest, highest = inner
+        return _checked(
+            lambda value: value.number(least=lowest, most=highest),
+            lambda raw: type(raw) is float and lowest <= raw <= highest,
+        )
+    if origin is Annotated or kind is int:
+        _, least, most = inner or (int, -MAX_LONG, MAX_LONG)
+        return _checked(
+            lambda value: value.integer(least=least, most=most),
+            lambda raw: type(raw) is int and least <= raw <= most,
+        )
+    if origin is tuple:
+        length = None if inner[-1] is Ellipsis else len(inner)
+        list_of = _checked(
+            lambda value: value.items(length=length),
+            lambda raw: type(raw) is list and length in {None, len(raw)},
+        )
+        readers = [_reader(of, others) for of in inner if of is not Ellipsis]
+        each = repeat(readers[0]) if length is None else readers
+        return lambda raw: tuple(_read_each(enumerate(list_of(raw)), each).values())
+    if origin is Mapping:
+        mapping_of = _checked(lambda value: value.fields((), None), lambda raw: type(raw) is dict)
+        item = repeat(_reader(inner[1], others))
+        return lambda raw: _read_each(mapping_of(raw).items(), item)
+    if kind is bool:
+        return _checked(lambda value: value.boolean(), lambda raw: type(raw) is bool)
+    if kind is str:
+        return _checked(
+            lambda value: value.text(),
+            lambda raw: type(raw) is str and raw.isascii() and 0 < len(raw) <= _SHORT,
+        )
+    if issubclass(kind, StrEnum):
+        members = {*kind}
+        member = _checked(
+            lambda value: value.one_of(*kind), lambda raw: type(raw) is str and raw in members
+        )
+        return lambda raw: kind(member(raw))
+    fields_of = _fields_reader(kind, others, _NO_NAMES)
+    return lambda raw: kind(**fields_of(raw))
+
+
+def _checked(check: Callable[[JsonValue], Any], fits: Callable[[Any], bool]) -> _Reader:
+    """Return a reader of what `check` returns unchanged. `fits` is fast, and may be stricter."""
+
     def read(raw: Any) -> Any:  # noqa: ANN401
         if not fits(raw):
-            raise _UnsoundError
+            try:
+                check(JsonValue(raw, ""))
+            except CorruptLogError:
+                raise _RefusedError(check) from None
         return raw
 
     return read
 
 
-def _read(value: JsonValue, kind: Any, beside: Collection[str] | None) -> object:  # noqa: ANN401, PLR0911 - any type, and one return for each
-    origin, inner = get_origin(kind), get_args(kind)
-    if type(None) in inner:
-        return None if value.raw is None else _read(value, inner[0], beside)
-    if origin is Annotated and inner[0] is float:
-        return value.number(least=inner[1], most=inner[2])
-    if origin is Annotated or kind is int:
-        _, least, most = inner or (int, -MAX_LONG, MAX_LONG)
-        return value.integer(least=least, most=most)
-    if origin is tuple:
-        parts = value.items(length=None if inner[-1] is Ellipsis else len(inner))
-        kinds = inner[:1] * len(parts) if inner[-1] is Ellipsis else inner
-        return tuple(_read(part, of, beside) for part, of in zip(parts, kinds, strict=True))
-    if origin is Mapping:
-        return {
-            name: _read(item, inner[1], beside) for name, item in value.fields((), None).items()
-        }
-    if kind in {bool, str}:
-        return value.boolean() if kind is bool else value.text()
-    if issubclass(kind, StrEnum):
-        return kind(value.one_of(*kind))
-    return stored(value, kind, beside=beside)
+def _read_each(parts: Iterable[tuple[Any, Any]], readers: Iterable[_Reader]) -> dict[Any, Any]:
+    """Read each part. `parts`: where it is in an object or a list, and what JSON has there."""
+    found: dict[Any, Any] = {}
+    step = None
+    try:
+        for (step, raw), read in zip(parts, readers, strict=False):
+            found[step] = read(raw)
+    except _RefusedError as error:
+        error.steps.append(step)
+        raise
+    return found
 
 
 @cache
