@@ -18,7 +18,6 @@ from winnow.cleaning.rewrite.compaction import Estimate, Estimated
 from winnow.cleaning.space import Room, batches, needed_bytes, no_space
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, WinnowError
 from winnow.policy.free import file_bytes
-from winnow.policy.plan import after_round
 from winnow.runtime.failure import Failure, failure
 from winnow.storage.places import Places, free_bytes
 
@@ -111,25 +110,12 @@ def _estimated(ready: ReadyPartition, groups: Estimated, request: Request) -> Pa
     """Return what `clean` would report for a partition that is compacted, and perhaps deleted from
     afterwards (S3.5).
     """
-    item, end = ready.item, ready.job.end_offset
+    item = ready.item
     if isinstance(groups, Failure):
         if request.on_corrupt == "quarantine" and groups.exit_code == CorruptLogError.exit_code:
             return report.previewed(item, request)
         return report.failed(item, groups)
-    after = after_round(item.state, [group.segment for group in groups], end)
-    retention, words = item.then_retained(after, request)
-    if retention is not None:
-        after = retention.applied_to(after)
-    result = report.done(
-        item,
-        request,
-        after,
-        retention,
-        duration_ms=None,
-        groups=groups,
-        cleaned_to=end,
-        afterwards=words,
-    )
+    result = report.after_commit(item, groups, ready.job.end_offset, request, duration_ms=None)
     return replace(result, settings=report.settings_of(item.config))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from winnow.policy.cleanable import CleanableRange
@@ -96,10 +96,20 @@ class PartitionPlan:
 
 
 def after_round(
-    state: PartitionState, outputs: Sequence[Segment], end_offset: int
+    state: PartitionState, groups: Iterable[tuple[Sequence[Segment], Segment]], end_offset: int
 ) -> PartitionState:
-    """Return the state after a cleaning round that ends at `end_offset` (U' of S3.3) and replaces
-    everything below it by `outputs`.
+    """Return the state after a cleaning round that ends at `end_offset` (U' of S3.3).
+
+    `groups`: the sources of each group, and the segment that replaces them. An earlier run may have
+    replaced others, which are segments of `state`.
     """
-    after = (segment for segment in state.segments if segment.base_offset >= end_offset)
-    return replace(state, segments=(*outputs, *after), cleaner_checkpoint=end_offset)
+    segments = {segment.base_offset: segment for segment in state.segments}
+    for sources, output in groups:
+        for source in sources:
+            segments.pop(source.base_offset, None)
+        segments[output.base_offset] = output
+    return replace(
+        state,
+        segments=tuple(segments[base] for base in sorted(segments)),
+        cleaner_checkpoint=end_offset,
+    )

@@ -43,7 +43,7 @@ def test_compacted_log_loses_only_segments_below_the_log_start() -> None:
 def test_retention_applies_to_segments_after_compaction() -> None:
     """Segments 0 and 10 become one that extends beyond the log start offset."""
     plan = CompactionPlan(0, 30, 300, (FOUR[:2], FOUR[2:3]))
-    after = after_round(STATE, [group[0] for group in plan.groups], plan.end_offset)
+    after = after_round(STATE, [(group, group[0]) for group in plan.groups], plan.end_offset)
     assert [s.base_offset for s in after.segments] == [0, 20, 30]
     assert deleted_segments(after, config("compact"), NOW) == {}
 

@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
 from dataclasses import replace
-from operator import attrgetter
 
 from winnow.cleaning.commit.commit import (
     begin_round,
@@ -21,15 +19,14 @@ from winnow.cleaning.plan import outcomes as report
 from winnow.cleaning.plan.partitions import PlannedPartition
 from winnow.cleaning.request import Request
 from winnow.cleaning.result import PartitionResult
-from winnow.cleaning.rewrite.cleaned import CleanedGroup
 from winnow.cleaning.staged import StagedPartition
 from winnow.cleaning.summaries.store import UniqueKeys, record
 from winnow.clock import ms_since
 from winnow.errors import FAILS_ONE_PARTITION, WinnowError
 from winnow.logdir.commit.journal import Journal, leave_journal, with_staged
 from winnow.logdir.commit.staging import remove_staging
+from winnow.policy.plan import after_round
 from winnow.runtime.failure import Failure, failure
-from winnow.state import PartitionState
 from winnow.storage.contract import Remembered, Storage
 from winnow.storage.places import Places
 
@@ -62,7 +59,8 @@ def commit(
             remove_staging(storage, staged.staging)
             staged = replace(staged, placed=(*staged.placed, *staged.groups), groups=())
             _sum_up(staged)
-            cleaned = replace(_compacted(item.state, staged.placed), cleaner_checkpoint=end)
+            placed = [(group.sources, group.segment) for group in staged.placed]
+            cleaned = after_round(item.state, placed, end)
             plan, words = item.then_retained(cleaned, request)
             after = retain_from(item, cleaned, plan, request)
     except FAILS_ONE_PARTITION as error:  # the journal remains: the next run continues
@@ -100,16 +98,6 @@ def _commit_part(
         groups=(),
         commits_ms=staged.commits_ms + ms_since(began),
     )
-
-
-def _compacted(state: PartitionState, placed: Sequence[CleanedGroup]) -> PartitionState:
-    """Return the state with these groups in place of their sources. An earlier run may have put
-    others in place, which are segments of `state`.
-    """
-    replaced = {base for group in placed for base in group.source_bases}
-    left = [segment for segment in state.segments if segment.base_offset not in replaced]
-    segments = sorted([*left, *(group.segment for group in placed)], key=attrgetter("base_offset"))
-    return replace(state, segments=tuple(segments))
 
 
 def _begin(storage: Storage, staged: StagedPartition) -> Journal:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -18,7 +17,7 @@ from winnow.logdir.commit.retain import follow_log_start, lags_behind, retain
 from winnow.policy.plan import RetentionPlan
 from winnow.policy.retention import checkpoint_entries
 from winnow.runtime.failure import failure
-from winnow.state import PartitionState, Segment
+from winnow.state import PartitionState
 from winnow.survey.survey import list_partition
 
 
@@ -64,14 +63,10 @@ def retain_from(
     return state
 
 
-def state_now(item: PlannedPartition, placed: Sequence[Segment] = ()) -> PartitionState:
+def state_now(item: PlannedPartition) -> PartitionState:
     """Read the partition from the disk again. The checkpoints from the start of the run still
-    apply, and what a broker recovers is not read again.
-
-    `placed`: segments that this run has put in place or listed. They are read again unless their
-    files show that they are still the same.
+    apply, and what a broker recovers is not read again, nor segments that have not changed.
     """
-    segments = {segment.base_offset: segment for segment in (*item.state.segments, *placed)}
-    known = replace(item.state, segments=tuple(segments[base] for base in sorted(segments)))
-    state = item.state_of(list_partition(item.place, known=known), item.state.log_end_offset)
+    listing = list_partition(item.place, known=item.state)
+    state = item.state_of(listing, item.state.log_end_offset)
     return replace(state, high_watermark=min(state.high_watermark, item.state.high_watermark))

@@ -15,7 +15,7 @@ from winnow.cleaning.staged import StagedPartition
 from winnow.policy.cleanable import cleanable_range, oldest_first_batch, segments_between
 from winnow.policy.config import KEYS, LONG_MAX, TopicConfig, is_default
 from winnow.policy.decide import after_retention
-from winnow.policy.plan import RetentionPlan
+from winnow.policy.plan import RetentionPlan, after_round
 from winnow.runtime.failure import Failure
 from winnow.runtime.stop import Stop
 from winnow.scan.topic_usage import top_holders
@@ -227,6 +227,29 @@ def done(
         **records_of(item, groups, deleted),
         **segments_of(groups, deleted),
         duration_ms=duration_ms if compacted or retention else None,
+    )
+
+
+def after_commit(
+    item: PlannedPartition,
+    groups: Sequence[CleanedGroup],
+    end_offset: int,
+    request: Request,
+    *,
+    duration_ms: int | None,
+) -> PartitionResult:
+    """Describe what a commit of these groups would do, and retention after it (S3.5)."""
+    after = after_round(item.state, [(g.sources, g.segment) for g in groups], end_offset)
+    retention, words = item.then_retained(after, request)
+    return done(
+        item,
+        request,
+        after if retention is None else retention.applied_to(after),
+        retention,
+        duration_ms=duration_ms,
+        groups=groups,
+        cleaned_to=end_offset,
+        afterwards=words,
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from winnow.cleaning.plan.partitions import PlannedPartition
 from winnow.cleaning.prepared.tail import log_end
-from winnow.cleaning.prepared.value import PreparedGroup, PreparedPartition
+from winnow.cleaning.prepared.value import RULE, PreparedGroup, PreparedPartition
 from winnow.cleaning.request import Request
 from winnow.cleaning.rewrite.cleaned import CleanedGroup
 from winnow.cleaning.staged import StagedPartition
@@ -23,8 +23,6 @@ from winnow.policy.plan import CompactionPlan, PartitionPlan
 from winnow.state import PartitionState
 from winnow.survey.place import PartitionPlace
 from winnow.survey.transactions import Snapshot
-
-RULE = "S8.12"
 
 
 def planned_again(

@@ -22,11 +22,11 @@ from winnow.cleaning.plan.partitions import (
     known_or_left_alone,
     why_unwritable,
 )
-from winnow.cleaning.prepared.again import RULE, planned_again, staged_again
+from winnow.cleaning.prepared.again import planned_again, staged_again
 from winnow.cleaning.prepared.checks import Dropped, config_now, why_dropped
 from winnow.cleaning.prepared.existing import Existing, existing_in
 from winnow.cleaning.prepared.status import AllSettings, now_of, settings_of
-from winnow.cleaning.prepared.value import PreparedPartition
+from winnow.cleaning.prepared.value import RULE, PreparedPartition
 from winnow.cleaning.request import Only, Request
 from winnow.cleaning.result import NONE, PartitionResult, RunResult
 from winnow.cleaning.staged import StagedPartition
@@ -66,7 +66,12 @@ def commit_prepared(log_dirs: Sequence[str], request: Request, *, dry_run: bool)
             if request.wants(at.topic)
             if (here := _existing(log_dir, at, finished=log_dir.path in busy))
         ]
-        used = {one.prepared.asked for *_, here in found for one in _each(here) if one.prepared}
+        used = {
+            existing.prepared.asked
+            for *_, here in found
+            for existing in _each(here)
+            if existing.prepared
+        }
         settings = settings_of(used, dirs, request.stop)
         done = commit_several(
             [partial(_one, *one, settings, request, dry_run=dry_run) for one in found],
@@ -108,7 +113,11 @@ def _existing(log_dir: LogDir, at: TopicPartition, *, finished: bool) -> list[Ex
         found = [*existing_in(Places(), log_dir, at)]
     except FAILS_ONE_PARTITION as error:
         return failure(error)
-    return [one for one in found if one.journal or one.is_preparation or not finished]
+    return [
+        existing
+        for existing in found
+        if existing.journal or existing.is_preparation or not finished
+    ]
 
 
 def _each(here: Sequence[Existing] | Failure) -> Sequence[Existing]:
@@ -130,44 +139,47 @@ def _one(
     if isinstance(here, Failure):
         return _left(log_dir, at, here)
     try:
-        if any(one.journal for one in here):
+        if any(existing.journal for existing in here):
             return None if dry_run else _finished(log_dir, at, request)
-        readable = [one for one in here if one.prepared is not None]
+        readable = [existing for existing in here if existing.prepared is not None]
         if not readable:
             return _unread(log_dir, at, here, request, dry_run=dry_run)
-        newest = max(readable, key=lambda one: one.prepared.taken.wall_ms if one.prepared else 0)
-        for one in here:
-            if one is not newest and not dry_run:
-                remove_staging(request.storage, one.staging)
+        newest = max(
+            readable,
+            key=lambda existing: existing.prepared.taken.wall_ms if existing.prepared else 0,
+        )
+        for existing in here:
+            if existing is not newest and not dry_run:
+                remove_staging(request.storage, existing.staging)
         return _newest(newest, settings, request, dry_run=dry_run)
     except FAILS_ONE_PARTITION as error:
         return _left(log_dir, at, failure(error))
 
 
 def _newest(
-    one: Existing, settings: AllSettings, request: Request, *, dry_run: bool
+    existing: Existing, settings: AllSettings, request: Request, *, dry_run: bool
 ) -> PartitionResult:
-    prepared, log_dir, at = one.prepared, one.log_dir, one.topic_partition
+    prepared, log_dir, at = existing.prepared, existing.log_dir, existing.topic_partition
     if prepared is None:
-        raise CorruptLogError("a preparation that can't be read", where=one.staging)
+        raise CorruptLogError("a preparation that can't be read", where=existing.staging)
     place, known = PartitionPlace(log_dir.path, at), settings[prepared.asked]
     if isinstance(known, Failure):
         return _left(log_dir, at, known)
     if (why := _why_not_begun(prepared, place, request)) is not None:
         return _left(log_dir, at, why)
-    now = now_of(one, known, request.stop)
+    now = now_of(existing, known, request.stop)
     config = config_now(now)
     selected = known_or_left_alone(place, log_dir, config, replace(request, settings=known))
     if isinstance(selected, SkippedPartition) and not isinstance(config, Unknown):
         return _unchanged(log_dir, at, selected.reason.words, left_alone=True)
     if not dry_run:
         # What the broker was doing when it stopped. It is no change of the log.
-        recover(request.storage, place.directory, keep=(one.staging,))
-    dropped = why_dropped(prepared, one.staging, now)
+        recover(request.storage, place.directory, keep=(existing.staging,))
+    dropped = why_dropped(prepared, existing.staging, now)
     if dropped is not None or isinstance(config, Unknown):
         if not dry_run:
-            remove_staging(request.storage, one.staging)
-        return _dropped(one, prepared, dropped)
+            remove_staging(request.storage, existing.staging)
+        return _dropped(existing, prepared, dropped)
     request = replace(
         request,
         run_id=prepared.run_id,
@@ -177,7 +189,9 @@ def _newest(
         settings=known,
     )
     item = planned_again(prepared, place, log_dir, config, request)
-    return _would(item, prepared) if dry_run else _install(item, prepared, one.staging, request)
+    return (
+        _would(item, prepared) if dry_run else _install(item, prepared, existing.staging, request)
+    )
 
 
 def _why_not_begun(
@@ -223,10 +237,10 @@ def _unread(
     dry_run: bool,
 ) -> PartitionResult | None:
     """Remove staging directories that are no preparations."""
-    for one in here:
+    for existing in here:
         if not dry_run:
-            remove_staging(request.storage, one.staging)
-    problems = [one.problem for one in here if one.problem is not None]
+            remove_staging(request.storage, existing.staging)
+    problems = [existing.problem for existing in here if existing.problem is not None]
     if not problems:
         return None  # an interrupted preparation
     words = f"the preparation can't be read: {problems[0]}"
@@ -234,10 +248,10 @@ def _unread(
 
 
 def _dropped(
-    one: Existing, prepared: PreparedPartition, dropped: Dropped | None
+    existing: Existing, prepared: PreparedPartition, dropped: Dropped | None
 ) -> PartitionResult:
     words = f"the preparation was dropped: {dropped or 'its settings are unknown'}"
-    result = _unchanged(one.log_dir, one.topic_partition, words, left_alone=True)
+    result = _unchanged(existing.log_dir, existing.topic_partition, words, left_alone=True)
     return (
         result
         if prepared.round is None

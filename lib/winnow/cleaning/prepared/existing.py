@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from winnow.cleaning.prepared.value import PreparedPartition, read_prepared
+from winnow.clock import RUN_ID
 from winnow.errors import FAILS_ONE_PARTITION, failure_of
-from winnow.logdir.commit.leftovers import staging_entries
-from winnow.logdir.names import GONE, JOURNAL, PREPARED, STAGING_PREFIX
+from winnow.logdir.commit.leftovers import is_preparation, staging_entries
+from winnow.logdir.names import GONE, JOURNAL, STAGING_PREFIX
 from winnow.logdir.survey import LogDir
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
 
-_OF_A_RUN = re.compile(rf"{re.escape(STAGING_PREFIX)}[0-9]{{8}}T[0-9]{{6}}Z-[0-9a-f]{{8}}(\.gone)?")
+_OF_A_RUN = re.compile(f"{re.escape(STAGING_PREFIX)}{RUN_ID}({re.escape(GONE)})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def existing_in(
         staging = f"{directory}/{entry.name}"
         journal = storage.exists(f"{staging}/{JOURNAL}")
         prepared, problem = None, None
-        if not staging.endswith(GONE) and storage.exists(f"{staging}/{PREPARED}"):
+        if is_preparation(storage, staging):
             try:
                 prepared = read_prepared(storage, staging)
             except FAILS_ONE_PARTITION as error:

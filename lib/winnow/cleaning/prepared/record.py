@@ -38,8 +38,8 @@ def record(
     groups: tuple[CleanedGroup, ...],
     request: Request,
     preparing: Preparing,
-) -> PreparedPartition:
-    """Write the preparation of a partition whose groups are staged. Return what was written.
+) -> None:
+    """Write the preparation of a partition whose groups are staged.
 
     `groups`: none if only retention is due. Raises ChangedError if a source is not any more the
     file that was read.
@@ -62,7 +62,6 @@ def record(
         segments=state.segments,
         log_start_offset=state.log_start_offset,
         log_end_offset=state.log_end_offset,
-        recovery_point=checkpoints.recovery_point.get(at, 0),
         cleaner_checkpoint=checkpoints.cleaner.get(at),
         log_start_checkpoint=checkpoints.log_start.get(at),
         leader_epochs=state.leader_epochs,
@@ -81,7 +80,6 @@ def record(
         groups=tuple(map(_group, groups)),
     )
     write_prepared(storage, staging, prepared)
-    return prepared
 
 
 def _check_sources(directory: str, groups: Iterable[CleanedGroup]) -> None:

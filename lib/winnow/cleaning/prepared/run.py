@@ -22,10 +22,10 @@ from winnow.cleaning.plan import outcomes as report
 from winnow.cleaning.plan.partitions import PlannedPartition
 from winnow.cleaning.plan.planning import list_and_plan
 from winnow.cleaning.plan.settings import io_rate, with_metadata
-from winnow.cleaning.prepared.checks import why_dropped
 from winnow.cleaning.prepared.existing import Existing, existing_in
 from winnow.cleaning.prepared.record import ChangedError, record
-from winnow.cleaning.prepared.status import now_of
+from winnow.cleaning.prepared.status import why_not_committed
+from winnow.cleaning.prepared.value import RULE
 from winnow.cleaning.request import Preparing, Request
 from winnow.cleaning.result import NONE, PartitionResult, RunResult
 from winnow.cleaning.staged import StagedPartition
@@ -37,8 +37,7 @@ from winnow.logdir.live.read_view import open_read_view, view_notes
 from winnow.logdir.lock import broker_on
 from winnow.logdir.meta import was_shut_down_cleanly
 from winnow.logdir.names import STAGING_PREFIX
-from winnow.logdir.survey import LogDir, canonical_paths, survey_log_dirs, topics_of
-from winnow.policy.plan import after_round
+from winnow.logdir.survey import Checkpoints, LogDir, canonical_paths, survey_log_dirs, topics_of
 from winnow.runtime.cancel import cancelling_jobs
 from winnow.runtime.failure import failure
 from winnow.runtime.garbage import seldom_collecting
@@ -79,6 +78,7 @@ def prepare(spark: WithContext, log_dirs: Sequence[str], request: Request) -> Ru
             opened.enter_context(alone_on(path, needed=True))
             opened.enter_context(_view(path, f"{STAGING_PREFIX}{request.run_id}"))
         surveyed = survey_log_dirs(Places(), paths)
+        checkpoints = {log_dir.path: log_dir.checkpoints for log_dir in surveyed}
         dirs = [_bounded(log_dir) for log_dir in surveyed]
         _check_owner(dirs)
         request.check_globs(topics_of(dirs))
@@ -97,9 +97,10 @@ def prepare(spark: WithContext, log_dirs: Sequence[str], request: Request) -> Ru
         request.progress.stage(f"looking at {counted(len(topics_of(dirs)), 'topic')}")
         planned = list_and_plan(sc, [_without(d, kept) for d in dirs], request)
         done = clean(sc, planned, request, _ending(preparing))
-        bounds = _bounds(surveyed)
-        results = [_with_bound(_gone(one), bounds) for one in done.partitions]
-        results += [_held(one) for one in kept.values()]
+        results = [
+            _with_bound(_gone(result), checkpoints[result.log_dir]) for result in done.partitions
+        ]
+        results += [_held(existing) for existing in kept.values()]
         return RunResult(
             run_id=request.run_id,
             verb="prepare",
@@ -136,26 +137,16 @@ def _bounded(log_dir: LogDir) -> LogDir:
     return replace(log_dir, checkpoints=replace(checkpoints, high_watermark=bounded))
 
 
-Bounds = Mapping[tuple[str, str, int], tuple[int, int]]
-"""By log directory, topic and partition: recovery point and high watermark."""
+def _with_bound(result: PartitionResult, checkpoints: Checkpoints) -> PartitionResult:
+    """Say that the high watermark of a reason is the recovery point, where `_bounded` made it so.
 
-
-def _bounds(dirs: Sequence[LogDir]) -> Bounds:
-    """Return the partitions whose recovery point is the lower bound."""
-    return {
-        (log_dir.path, at.topic, at.partition): (flushed, offset)
-        for log_dir in dirs
-        for at, offset in log_dir.checkpoints.high_watermark.items()
-        if (flushed := log_dir.checkpoints.recovery_point.get(at, 0)) < offset
-    }
-
-
-def _with_bound(result: PartitionResult, bounds: Bounds) -> PartitionResult:
-    """Say that the high watermark of a reason is the recovery point, where it is."""
-    found = bounds.get((result.log_dir, result.topic, result.partition))
-    if found is None or "high watermark" not in result.reason:
+    `checkpoints`: as they are in the log directory.
+    """
+    at = TopicPartition(result.topic, result.partition)
+    flushed = checkpoints.recovery_point.get(at, 0)
+    offset = checkpoints.high_watermark.get(at, 0)
+    if flushed >= offset or "high watermark" not in result.reason:
         return result
-    flushed, offset = found
     words = (
         f"{result.reason} (of a preparation: only what is flushed counts, up to the recovery point "
         f"{flushed} in recovery-point-offset-checkpoint; the high watermark is {offset})"
@@ -196,27 +187,23 @@ def _keep_valid(
             if not request.wants(at.topic):
                 continue
             with optional(f"the preparations in {log_dir.path}/{at}"):
-                for one in existing_in(_STAGING, log_dir, at):
-                    if one.journal:
+                for existing in existing_in(_STAGING, log_dir, at):
+                    if existing.journal:
                         continue  # a later commit or `clean` looks at it
-                    if one.prepared is not None and not _dropped(one, request):
-                        kept[log_dir.path, at] = one
+                    if existing.prepared is not None and not _dropped(existing, request):
+                        kept[log_dir.path, at] = existing
                     else:
-                        remove_staging(_STAGING, one.staging)
+                        remove_staging(_STAGING, existing.staging)
     return kept
 
 
-def _dropped(one: Existing, request: Request) -> bool:
-    prepared = one.prepared
+def _dropped(existing: Existing, request: Request) -> bool:
+    prepared = existing.prepared
     if prepared is None or prepared.only != request.only:
         return True
     if 2 * now_ms() > prepared.now + prepared.expires_ms:
         return True  # otherwise it would expire long before the next run of a timer
-    now = now_of(one, request.settings, request.stop)
-    try:
-        return why_dropped(prepared, one.staging, now) is not None
-    except FAILS_ONE_PARTITION:
-        return True
+    return why_not_committed(prepared, existing, request.settings, request.stop) is not None
 
 
 def _without(log_dir: LogDir, kept: Mapping[tuple[str, TopicPartition], Existing]) -> LogDir:
@@ -254,18 +241,12 @@ def _record(
         record(item, staged.staging, staged.groups, request, preparing)
     except FAILS_ONE_PARTITION as error:
         return _not_recorded(item, staged.staging, error, request)
-    end = staged.journal.end_offset
-    after = after_round(item.state, [group.segment for group in staged.groups], end)
-    retention, words = item.then_retained(after, request)
-    return report.done(
+    return report.after_commit(
         item,
+        staged.groups,
+        staged.journal.end_offset,
         request,
-        after if retention is None else retention.applied_to(after),
-        retention,
         duration_ms=staged.duration_ms + sum(group.duration_ms for group in staged.groups),
-        groups=staged.groups,
-        cleaned_to=end,
-        afterwards=words,
     )
 
 
@@ -289,22 +270,22 @@ def _gone(result: PartitionResult) -> PartitionResult:
 
 
 def _unprepared(result: PartitionResult, why: str) -> PartitionResult:
-    return replace(result, rule="S8.12", reason=why, actions=(NONE,), error=None, left_alone=False)
+    return replace(result, rule=RULE, reason=why, actions=(NONE,), error=None, left_alone=False)
 
 
-def _held(one: Existing) -> PartitionResult:
+def _held(existing: Existing) -> PartitionResult:
     """Return the result of a partition whose earlier preparation still holds."""
-    prepared = one.prepared
+    prepared = existing.prepared
     if prepared is None:
         raise ValueError("a preparation that can't be read was kept")
     before = sum(segment.log_bytes for segment in prepared.segments)
     return PartitionResult(
-        topic=one.topic_partition.topic,
-        partition=one.topic_partition.partition,
-        log_dir=one.log_dir.path,
+        topic=existing.topic_partition.topic,
+        partition=existing.topic_partition.partition,
+        log_dir=existing.log_dir.path,
         policy=None,
         actions=(NONE,),
-        rule="S8.12",
+        rule=RULE,
         reason=f"prepared already at {instant(prepared.taken.wall_ms)}, "
         f"{size(prepared.staged_bytes)} staged: this still holds",
         segments_before=len(prepared.segments),

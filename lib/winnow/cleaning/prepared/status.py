@@ -29,7 +29,7 @@ def settings_of(
     asked: Collection[SettingsAsked], dirs: Sequence[LogDir], stop: Stop
 ) -> AllSettings:
     """Read the settings again that preparations were made with: each source once."""
-    return {one: _read(one, dirs, stop) for one in asked}
+    return {source: _read(source, dirs, stop) for source in asked}
 
 
 def _read(asked: SettingsAsked, dirs: Sequence[LogDir], stop: Stop) -> Settings | Failure:
@@ -45,45 +45,54 @@ def preparations_of(dirs: Sequence[LogDir], stop: Stop) -> tuple[Preparation, ..
     for log_dir in dirs:
         for at in () if is_remote(log_dir.path) else log_dir.partitions:
             with optional(f"the preparations in {log_dir.path}/{at}"):
-                found += [one for one in existing_in(_LOCAL, log_dir, at) if one.is_preparation]
-    settings = settings_of({one.prepared.asked for one in found if one.prepared}, dirs, stop)
-    status = [_status(one, settings, stop) for one in found]
-    return tuple(sorted(status, key=lambda one: (-one.bytes, one.topic, one.partition)))
-
-
-def _status(one: Existing, settings: AllSettings, stop: Stop) -> Preparation:
-    prepared = one.prepared
-    return Preparation(
-        log_dir=one.log_dir.path,
-        topic=one.topic_partition.topic,
-        partition=one.topic_partition.partition,
-        bytes=tree_bytes(_LOCAL, one.staging),
-        prepared_at_ms=None if prepared is None else prepared.taken.wall_ms,
-        expires_ms=None if prepared is None else prepared.expires_ms,
-        dropped=one.problem
-        if prepared is None
-        else _why(prepared, one, settings[prepared.asked], stop),
+                found += [
+                    existing
+                    for existing in existing_in(_LOCAL, log_dir, at)
+                    if existing.is_preparation
+                ]
+    settings = settings_of(
+        {existing.prepared.asked for existing in found if existing.prepared}, dirs, stop
+    )
+    status = [_status(existing, settings, stop) for existing in found]
+    return tuple(
+        sorted(status, key=lambda existing: (-existing.bytes, existing.topic, existing.partition))
     )
 
 
-def _why(
-    prepared: PreparedPartition, one: Existing, settings: Settings | Failure, stop: Stop
+def _status(existing: Existing, settings: AllSettings, stop: Stop) -> Preparation:
+    prepared = existing.prepared
+    return Preparation(
+        log_dir=existing.log_dir.path,
+        topic=existing.topic_partition.topic,
+        partition=existing.topic_partition.partition,
+        bytes=tree_bytes(_LOCAL, existing.staging),
+        prepared_at_ms=None if prepared is None else prepared.taken.wall_ms,
+        expires_ms=None if prepared is None else prepared.expires_ms,
+        dropped=existing.problem
+        if prepared is None
+        else why_not_committed(prepared, existing, settings[prepared.asked], stop),
+    )
+
+
+def why_not_committed(
+    prepared: PreparedPartition, existing: Existing, settings: Settings | Failure, stop: Stop
 ) -> str | None:
+    """Return why `commit` would drop a preparation. None: it holds."""
     if isinstance(settings, Failure):
         return settings.message
     try:
-        dropped = why_dropped(prepared, one.staging, now_of(one, settings, stop))
+        dropped = why_dropped(prepared, existing.staging, now_of(existing, settings, stop))
     except FAILS_ONE_PARTITION as error:
         return failure(error).message.partition("\n")[0]
     return None if dropped is None else str(dropped)
 
 
-def now_of(one: Existing, settings: Settings, stop: Stop) -> Now:
+def now_of(existing: Existing, settings: Settings, stop: Stop) -> Now:
     """Return what a preparation is compared with."""
     return Now(
         storage=Places(),
-        log_dir=one.log_dir,
-        topic_partition=one.topic_partition,
+        log_dir=existing.log_dir,
+        topic_partition=existing.topic_partition,
         settings=settings,
         at=Instant.now(),
         kafka_version=settings.kafka.versions,

@@ -25,6 +25,8 @@ from winnow.storage.own_json import read_json
 from winnow.version import VERSION
 
 FORMAT = 1
+RULE = "S8.12"
+"""The rule of preparations."""
 _SET_BACK_MS = 1_000
 """By how much a wall clock may fall behind, as when it is adjusted in small steps."""
 _HEADER = re.compile(r"[0-9a-f]{2,42}")
@@ -158,7 +160,6 @@ class PreparedPartition:
     """All segments of the partition."""
     log_start_offset: Natural
     log_end_offset: Natural
-    recovery_point: Natural
     cleaner_checkpoint: FromMinusOne | None
     log_start_checkpoint: FromMinusOne | None
     leader_epochs: tuple[tuple[int, Natural], ...]
@@ -180,7 +181,7 @@ class PreparedPartition:
 
 
 def settings_in_words(config: TopicConfig) -> dict[str, str]:
-    """Return the settings that decide, as they are stored and compared."""
+    """Return the effective settings of a topic as `prepared.json` has them, for a comparison."""
     names = (one.name for one in fields(config) if one.name not in _NOT_COMPARED)
     return {name: repr(getattr(config, name)) for name in names}
 

@@ -150,7 +150,7 @@ def survey_ground(
     (groups,) = estimate(sc, [job], request)
     if isinstance(groups, Failure):
         raise UnreadableError(groups)
-    after = after_round(state, [group.segment for group in groups], job.end_offset)
+    after = after_round(state, [(g.sources, g.segment) for g in groups], job.end_offset)
     return replace(ground, deleted=deleted_segments(after, config, now))
 
 
@@ -176,7 +176,7 @@ def _deleted_after(
         return None  # segments after a split are not known yet
     by_start_offset = replace(item.config, cleanup_policy="compact")
     # The base offsets after the round are enough for the rule of the log start offset alone.
-    after = after_round(item.state, [group[0] for group in plan.groups], plan.end_offset)
+    after = after_round(item.state, [(group, group[0]) for group in plan.groups], plan.end_offset)
     return deleted_segments(after, by_start_offset, request.now)
 
 
