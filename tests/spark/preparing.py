@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,14 +14,15 @@ from winnow.cleaning.prepared.commit import commit_prepared
 from winnow.cleaning.prepared.run import prepare
 from winnow.cleaning.request import Preparing, Request
 from winnow.cleaning.result import PartitionResult, RunResult
-from winnow.clock import now_ms
+from winnow.clock import DAY_MS, now_ms
 from winnow.logdir.names import PREPARED
 from winnow.policy.sources import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DAY_MS = 24 * 3_600_000
+CHANGED, OTHER = "c-tomb-0", "c-hotkey-0"
+"""Two compacted partitions. The first is changed after it was prepared."""
 
 
 def asked(*sets: str, configs: Path = TOPIC_CONFIGS) -> SettingsAsked:
@@ -65,3 +67,17 @@ def staged(log_dir: Path) -> dict[str, list[Path]]:
     for file in sorted(log_dir.glob(f"*/.winnow-*/{PREPARED}")):
         found.setdefault(file.parent.parent.name, []).append(file.parent)
     return found
+
+
+def set_checkpoint(file: str, offset: int) -> Callable[[Path], None]:
+    """Return a change of CHANGED's offset in a checkpoint."""
+
+    def change(log_dir: Path) -> None:
+        path = log_dir / file
+        topic, _, partition = CHANGED.rpartition("-")
+        lines = path.read_text().splitlines()[2:] if path.exists() else []
+        kept = [line for line in lines if not line.startswith(f"{topic} ")]
+        kept.append(f"{topic} {partition} {offset}")
+        path.write_text("\n".join(["0", str(len(kept)), *kept, ""]))
+
+    return change
