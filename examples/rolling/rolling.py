@@ -5,7 +5,7 @@
 
 On all brokers: `prepare`, while they serve. Then for each broker: check that all partitions are in
 sync, stop it, `commit`, start it, wait until all partitions are in sync again. The first step that
-fails ends the run, with the broker started again; the same command goes on later. Exit codes: 0
+fails ends the run, with the broker started again; the same command continues the run. Exit codes: 0
 done, 1 ended early, 2 the command or its file is invalid.
 
 Each step is a function that you may replace. Needs Python 3.11 and requirements.txt.
@@ -329,8 +329,8 @@ def main() -> int:
     parser.add_argument(
         "--allow-unavailable",
         action="store_true",
-        help="go on if a stop takes partitions below their in-sync minimum, such as those with one "
-        "replica",
+        help="continue if a stop takes partitions below their in-sync minimum, such as those with "
+        "one replica",
     )
     given = parser.parse_args()
     try:
@@ -345,7 +345,7 @@ def main() -> int:
             act = tell if given.dry_run else roll
             act(plan, allow_unavailable=given.allow_unavailable)
     except (Surprise, KafkaException) as error:
-        say(f"ended: {error}. The same command goes on from here.")
+        say(f"ended: {error}. The same command continues the run.")
         return 1
     return 0
 

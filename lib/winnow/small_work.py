@@ -28,7 +28,7 @@ def plain_ns() -> int:
 
 
 def spend(ns: int) -> None:
-    """Count work that was done, or is about to be done, without numba."""
+    """Charge the time of work without numba to what this process may still spend on such work."""
     _Plain.left_ns = max(0, _Plain.left_ns - ns)
 
 

@@ -58,8 +58,9 @@ def left_lines(result: Mapping[str, Any]) -> Iterator[str]:
     partitions, for the first ones.
     """
     left = result["left_alone"]
-    for one in left[:_MOST_LINES]:
-        where = f"{one['topic']}-{one['partition']} in {one['log_dir']}"
-        yield f"{where} was left alone ({one['code']}): {one['error'] or one['reason']}"
+    for partition in left[:_MOST_LINES]:
+        where = f"{partition['topic']}-{partition['partition']} in {partition['log_dir']}"
+        why = partition["error"] or partition["reason"]
+        yield f"{where} was left alone ({partition['code']}): {why}"
     if len(left) > _MOST_LINES:
         yield f"and {len(left) - _MOST_LINES} more: the file of --result has all"

@@ -79,7 +79,7 @@ def test_containers_are_confined_and_share_user_and_paths(name: str) -> None:
         assert mounts == paths | {"tmp": "/tmp"}  # noqa: S108 - of the image
 
 
-def test_broker_starts_after_the_commit_and_before_the_first_preparation() -> None:
+def test_pod_commits_before_the_broker_starts_and_prepares_beside_it() -> None:
     commit, sidecar = winnow("kafka.yaml")
     assert commit["command"] == ["/opt/winnow/lib/commit-before-start.sh"]
     assert "restartPolicy" not in commit

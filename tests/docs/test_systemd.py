@@ -216,7 +216,7 @@ def test_broker_starts_on_its_log_if_nothing_can_be_committed(
         assert strict.returncode == (code if code != 3 else 0)
 
 
-def test_broker_that_runs_already_is_left_alone(machine: Machine) -> None:
+def test_unit_does_not_touch_a_running_broker(machine: Machine) -> None:
     forget_settings(machine)
     before = log_of(machine)
     with broker(machine.log_dir):

@@ -106,7 +106,7 @@ def to_json(
         "first": list(first_steps(found.disks)),
         "advice": advice,
         "starts": starts_to_json(found.starts),
-        "growth": [asdict(one) for one in growth],
+        "growth": [asdict(g) for g in growth],
     }
 
 
@@ -176,10 +176,10 @@ def _grouped(troubles: Iterable[Trouble]) -> Iterator[str]:
 
 def _prepared(found: Diagnosis) -> Iterator[str]:
     """Yield how much is prepared, and which preparations no longer hold."""
-    holds = [one for one in found.preparations if one.dropped is None]
+    holds = [p for p in found.preparations if p.dropped is None]
     if holds:
-        oldest = min(one.prepared_at_ms or found.now for one in holds)
-        total = size(sum(one.bytes for one in holds))
+        oldest = min(p.prepared_at_ms or found.now for p in holds)
+        total = size(sum(p.bytes for p in holds))
         yield f"{counted(len(holds), 'partition')}, {total}, the oldest of {moment(oldest)}"
     named = (
         (p.topic, f"{p.topic}-{p.partition}", p.dropped) for p in found.preparations if p.dropped
@@ -284,14 +284,12 @@ def _overdue_line(now: int, overdue: Overdue) -> str:
 
 
 def _passed_over(found: Diagnosis) -> Iterator[str]:
-    for one in found.overdue:
-        if one.passed_over:
-            since = instant(one.due_since or found.now)
-            cleaned = (
-                "" if one.last_cleaned is None else f", last cleaned by {_when(one.last_cleaned)}"
-            )
+    for o in found.overdue:
+        if o.passed_over:
+            since = instant(o.due_since or found.now)
+            cleaned = "" if o.last_cleaned is None else f", last cleaned by {_when(o.last_cleaned)}"
             yield (
-                f"{one.topic}-{one.partition}  {size(one.dirty_bytes)} dirty, due since {since}"
+                f"{o.topic}-{o.partition}  {size(o.dirty_bytes)} dirty, due since {since}"
                 f"{cleaned}. The cleaner has marked it uncleanable, or is too slow: look for the "
                 "partition in log-cleaner.log, and run `verify`"
             )
@@ -300,11 +298,11 @@ def _passed_over(found: Diagnosis) -> Iterator[str]:
 def _expired(found: Diagnosis) -> Iterator[str]:
     from winnow.verbs.doctor.attention import EXPIRED_LATE_MS  # noqa: PLC0415 - it loads numpy
 
-    for one in found.expired:
-        if one.since is not None and found.now - one.since > EXPIRED_LATE_MS:
+    for expired in found.expired:
+        if expired.since is not None and found.now - expired.since > EXPIRED_LATE_MS:
             yield (
-                f"{one.topic}-{one.partition}  {size(one.log_bytes)} in "
-                f"{counted(one.segments, 'segment')}, since {instant(one.since)}"
+                f"{expired.topic}-{expired.partition}  {size(expired.log_bytes)} in "
+                f"{counted(expired.segments, 'segment')}, since {instant(expired.since)}"
             )
 
 

@@ -260,7 +260,7 @@ def _whole_file(kind: int) -> bytes:
 
 
 def _describe_holder(fd: int) -> str:
-    """Return a sentence that names who holds the lock."""
+    """Describe the process that holds the lock."""
     pid = _asked_holder(fd, fcntl.F_WRLCK)
     who = _described(pid if pid is not None and pid > 0 else _ofd_holder(fd))
     process, colon, command = who.partition(": ")

@@ -20,7 +20,7 @@ _MOST_NAMED = 3
 
 def behind_in(log_dir: LogDir, states: Mapping[str, PartitionState]) -> tuple[str, ...]:
     """Return the partitions of a log directory whose logs end below the high watermark in the
-    checkpoint. None if it was shut down cleanly. `states`: by directory.
+    checkpoint; empty after a clean shutdown. `states`: by directory.
     """
     if log_dir.clean_shutdown:
         return ()

@@ -95,13 +95,13 @@ def _gauge(name: str, labels: Sequence[str], values: Mapping[Any, Value]) -> Gau
 
 
 def _by_log_dir(found: Diagnosis, growth: Sequence[Growth]) -> Iterator[Gauge]:
-    growing = {one.log_dir: one for one in growth}
-    damaged = [one for one in found.troubles if one.error is not None]
-    passed = [one for one in found.overdue if one.passed_over]
+    growing = {g.log_dir: g for g in growth}
+    damaged = [t for t in found.troubles if t.error is not None]
+    passed = [o for o in found.overdue if o.passed_over]
     dead = found.dead_cleaners
 
-    def count(some: Iterable[object], log_dir: str) -> int:
-        return sum(getattr(one, "log_dir", None) == log_dir for one in some)
+    def count(findings: Iterable[object], log_dir: str) -> int:
+        return sum(getattr(f, "log_dir", None) == log_dir for f in findings)
 
     def growing_by(log_dir: str, of: Callable[[Growth], Value]) -> Value:
         return of(growing[log_dir]) if log_dir in growing else None
@@ -124,23 +124,23 @@ def _by_log_dir(found: Diagnosis, growth: Sequence[Growth]) -> Iterator[Gauge]:
 
 
 def _space(found: Diagnosis) -> Iterator[Gauge]:
-    values = {(one.log_dir, use.kind.value): use.bytes for one in found.space for use in one.uses}
+    values = {(d.log_dir, use.kind.value): use.bytes for d in found.space for use in d.uses}
     yield _gauge("winnow_doctor_space_bytes", ["log_dir", "kind"], values)
 
 
 def _by_topic(found: Diagnosis) -> Iterator[Gauge]:
     now, topics = found.now, found.topics
     compacted = [topic for topic in topics if topic.dirty_bytes is not None]
-    uncommitted = [one for one in found.held if one.by == UNCOMMITTED]
-    opened = [one for one in found.held_back if one.is_open]
+    uncommitted = [h for h in found.held if h.by == UNCOMMITTED]
+    opened = [h for h in found.held_back if h.is_open]
 
     def largest(
-        some: Iterable[T], topic_of: Callable[[T], str], of: Callable[[T], Value]
+        items: Iterable[T], topic_of: Callable[[T], str], of: Callable[[T], Value]
     ) -> dict[tuple[str, ...], Value]:
         values: dict[tuple[str, ...], Value] = {}
-        for one in some:
-            if (value := of(one)) is not None:
-                key = (topic_of(one),)
+        for item in items:
+            if (value := of(item)) is not None:
+                key = (topic_of(item),)
                 values[key] = max(value, values.get(key) or 0)
         return values
 
@@ -148,8 +148,8 @@ def _by_topic(found: Diagnosis) -> Iterator[Gauge]:
         return None if ms is None else max(now - ms, 0) / 1000
 
     expired: dict[tuple[str, ...], Value] = {}
-    for one in found.expired:
-        expired[one.topic,] = (expired.get((one.topic,)) or 0) + one.log_bytes
+    for e in found.expired:
+        expired[e.topic,] = (expired.get((e.topic,)) or 0) + e.log_bytes
     for name, values in (
         ("log_bytes", {(topic.topic,): topic.log_bytes for topic in topics}),
         ("dirty_bytes", {(topic.topic,): topic.dirty_bytes for topic in compacted}),
@@ -176,8 +176,8 @@ def _by_topic(found: Diagnosis) -> Iterator[Gauge]:
 def _earlier(kept: Earlier) -> Iterator[Gauge]:
     sizes: dict[tuple[str, ...], Value] = {}
     times: dict[tuple[str, ...], Value] = {}
-    for log_dir, some in kept.items():
-        for at, used in zip((NEWER, OLDER), reversed(some), strict=False):
+    for log_dir, two in kept.items():
+        for at, used in zip((NEWER, OLDER), reversed(two), strict=False):
             sizes[log_dir, at], times[log_dir, at] = used.bytes, used.at_ms / 1000
     yield _gauge(EARLIER_BYTES, ["log_dir", "at"], sizes)
     yield _gauge(EARLIER_TIME, ["log_dir", "at"], times)

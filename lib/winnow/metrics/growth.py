@@ -11,12 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from winnow.clock import DAY_MS
+
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from winnow.verbs.doctor.values import Disk
 
-DAY_MS = 86_400_000
 _LEAST_MS = 3_600_000
 """Growth is unknown before an earlier size is this old."""
 OLDER, NEWER = "older", "newer"
@@ -56,7 +57,7 @@ def growth_of(disks: Sequence[Disk], earlier: Earlier, *, now: int) -> tuple[Gro
     found = []
     for disk in disks:
         used = used_now(disk, now)
-        known = [one for one in earlier.get(disk.log_dir, ()) if now - one.at_ms >= _LEAST_MS]
+        known = [u for u in earlier.get(disk.log_dir, ()) if now - u.at_ms >= _LEAST_MS]
         if not known:
             continue
         grown = used.bytes - known[0].bytes
@@ -70,7 +71,7 @@ def kept_sizes(disks: Sequence[Disk], earlier: Earlier, *, now: int) -> dict[str
     """Return the sizes that the file keeps for the next runs, at most two for each disk."""
     kept = {}
     for disk in disks:
-        known = [one for one in earlier.get(disk.log_dir, ()) if one.at_ms <= now]
+        known = [u for u in earlier.get(disk.log_dir, ()) if u.at_ms <= now]
         if not known or now - known[-1].at_ms >= DAY_MS:
             known.append(used_now(disk, now))
         kept[disk.log_dir] = known[-2:]
@@ -88,6 +89,6 @@ def earlier_sizes(families: Sequence[Metric]) -> dict[str, list[Used]]:
     found: dict[str, list[Used]] = {}
     for at, used in values[EARLIER_BYTES].items():
         if at in values[EARLIER_TIME]:
-            one = Used(round(values[EARLIER_TIME][at] * 1000), round(used))
-            found.setdefault(at[0], []).append(one)
-    return {log_dir: sorted(some, key=lambda one: one.at_ms) for log_dir, some in found.items()}
+            earlier = Used(round(values[EARLIER_TIME][at] * 1000), round(used))
+            found.setdefault(at[0], []).append(earlier)
+    return {log_dir: sorted(sizes, key=lambda u: u.at_ms) for log_dir, sizes in found.items()}

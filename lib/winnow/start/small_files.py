@@ -132,11 +132,13 @@ def unreadable_checkpoints(
 
 
 def checkpoint_as_read(storage: Storage, path: str) -> dict[TopicPartition, int]:
-    """Return the offsets of a checkpoint, none if it can't be read: a broker that goes on then goes
-    on without them.
+    """Return the offsets in a checkpoint. Empty if it can't be read: a broker that starts then uses
+    none of them.
     """
     try:
-        return {key: max(0, one) for key, one in read_offset_checkpoint(storage, path).items()}
+        return {
+            key: max(0, offset) for key, offset in read_offset_checkpoint(storage, path).items()
+        }
     except (CorruptLogError, OSError):
         return {}
 

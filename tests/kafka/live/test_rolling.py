@@ -97,7 +97,7 @@ def rolling(plan: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_cluster_is_cleaned_while_its_clients_go_on(tmp_path: Path) -> None:
+def test_cluster_is_cleaned_under_load(tmp_path: Path) -> None:
     with Cluster(tmp_path / "cluster", settings=SETTINGS) as cluster:
         create_topics(cluster.bootstrap)
         with (

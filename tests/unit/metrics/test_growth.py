@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from winnow.clock import DAY_MS
 from winnow.metrics.doctor import gauges_of
-from winnow.metrics.growth import DAY_MS, Growth, earlier_sizes, growth_of
+from winnow.metrics.growth import Growth, earlier_sizes, growth_of
 from winnow.metrics.prometheus import read_metrics, tell_prometheus
 from winnow.verbs.doctor.values import Diagnosis, Disk, Reading
 

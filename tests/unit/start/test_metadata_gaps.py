@@ -46,7 +46,9 @@ def test_gap_below_the_newest_snapshot_is_no_harm(log_dir: Path) -> None:
     assert start_of(log_dir).is_safe
 
 
-def test_node_fails_if_the_record_that_creates_a_changed_topic_is_missing(log_dir: Path) -> None:
+def test_start_fails_if_the_metadata_log_lacks_the_creation_of_a_topic_that_it_changes(
+    log_dir: Path,
+) -> None:
     cut_out(log_dir, 20, 30, snapshots=False)
     assert start_of(log_dir).fate is Fate.STOPS
 

@@ -64,7 +64,7 @@ def test_no_file_appears_in_a_renamed_partition(partition: Path, staging: str) -
     assert [one.name for one in (renamed / ".winnow-run").iterdir()] == ["a"]
 
 
-def test_names_are_created_without_a_descriptor_of_the_directory(
+def test_file_is_created_by_its_whole_path_without_opening_the_directory(
     partition: Path, staging: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The directory is renamed right before the call that creates the file."""
@@ -112,7 +112,7 @@ def test_files_belong_to_the_owner_of_the_partition(partition: Path) -> None:
 
 
 @root_only
-def test_nothing_is_reached_that_the_owner_could_not_reach(partition: Path, place: Path) -> None:
+def test_writes_have_only_the_permissions_of_the_owner(partition: Path, place: Path) -> None:
     """The owner may put a link in place of the directory at any time."""
     os.chown(partition, OWNER, OWNER)
     outside = place / "outside"

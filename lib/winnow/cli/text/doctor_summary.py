@@ -20,7 +20,7 @@ def summary(found: Diagnosis, growth: Sequence[Growth]) -> str:
     parts = [f"doctor: {many}, {total} of logs"]
     parts += [f"{free_space(disk)}{growth_words(disk, growth)}" for disk in found.disks]
     if found.overdue:
-        dirty = size(sum(one.dirty_bytes for one in found.overdue))
+        dirty = size(sum(o.dirty_bytes for o in found.overdue))
         parts.append(
             f"{counted(len(found.overdue), 'partition')} due for compaction ({dirty} dirty)"
         )
@@ -37,10 +37,10 @@ def free_space(disk: Disk) -> str:
 
 def growth_words(disk: Disk, growth: Sequence[Growth]) -> str:
     """Return how the disk has grown. Empty if that is unknown."""
-    for one in growth:
-        if one.log_dir == disk.log_dir:
-            how = "grew" if one.bytes >= 0 else "shrank"
-            words = f", {how} by {size(abs(one.bytes))} since {moment(one.since)}"
-            days = one.days_until_full
+    for grown in growth:
+        if grown.log_dir == disk.log_dir:
+            how = "grew" if grown.bytes >= 0 else "shrank"
+            words = f", {how} by {size(abs(grown.bytes))} since {moment(grown.since)}"
+            days = grown.days_until_full
             return words if days is None else f"{words}: full in {days:,.1f} days at this rate"
     return ""

@@ -229,9 +229,9 @@ LESSONS: Mapping[str, Lesson] = {
     ),
     "set-up": Lesson(
         "Set up what is missing on this machine, and nothing else.",
-        "A first start does the same, in about 5 minutes. So run this before a broker is stopped, "
-        "and the others with WINNOW_SET_UP=no: they then refuse at once if something is missing. "
-        "Reads no log directory and needs no Spark.",
+        "The first command does the same, in about 5 minutes. So run `set-up` before a broker is "
+        "stopped, and set WINNOW_SET_UP=no for all other commands: they then fail at once if the "
+        "set-up is not complete. Reads no log directory and needs no Spark.",
         ("set-up",),
         {0: "everything is set up", 1: _FAILED[1], 2: "the command is invalid"},
     ),

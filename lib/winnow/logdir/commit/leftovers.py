@@ -30,8 +30,8 @@ def leftover_names(storage: Storage, directory: str, entries: Sequence[Entry]) -
     """Return the names that `recovery.recover` would act on in a directory with these entries.
 
     The indexes of a lost segment are none of them (`winnow.logdir.commit.lost`), and preparations
-    are none. Raises
-    CorruptLogError for a leftover whose name has no offset: Kafka's loader throws on it (S1.10).
+    are none. Raises CorruptLogError for a leftover whose name has no offset: Kafka's loader throws
+    on it (S1.10).
     """
     for entry in entries:
         if entry.is_link and entry.name.endswith((CLEANED, SWAP, DELETED)):

@@ -52,7 +52,7 @@ class _Active:
         self._path, self._files = path, files
 
     def entries(self, suffix: str, entry_size: int) -> bytes:
-        """Return the whole entries of an index, without preallocated bytes."""
+        """Return the entries of an index, without preallocated zeros and a torn last entry."""
         name = segment_file(self.base, suffix)
         if name not in self._files:
             return b""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from winnow.clock import DAY_MS
 from winnow.verbs.doctor.values import (
     UNCOMMITTED,
     Diagnosis,
@@ -16,7 +17,6 @@ from winnow.verbs.doctor.values import (
 )
 from winnow.words import counted, duration, first_few, size
 
-_DAY_MS = 86_400_000
 LATE_MS = 6 * 3_600_000
 """A cleaner that is alive finds a partition within 15 s. It may have many to clean."""
 EXPIRED_LATE_MS = 3_600_000
@@ -32,7 +32,7 @@ def with_attention(found: Diagnosis, *, has_cleaner: bool) -> Diagnosis:
     `has_cleaner`: the broker has a cleaner. Winnow does not replace it.
     """
     if has_cleaner:
-        found = replace(found, overdue=tuple(_judged(found, one) for one in found.overdue))
+        found = replace(found, overdue=tuple(_judged(found, o) for o in found.overdue))
         dead = dict(_dead_cleaners(found))
         words = next(iter(dead.values()), None)
         found = replace(found, dead_cleaner=words, dead_cleaners=tuple(dead))
@@ -70,7 +70,7 @@ def _dead_cleaners(found: Diagnosis) -> Iterator[tuple[str, str]]:
             yield disk.log_dir, f"{many}, and no cleaner has ever finished a partition there"
             continue
         since = found.now - disk.cleaner_checkpoint_ms
-        if since > (LATE_MS if disk.broker_runs else _DAY_MS):
+        if since > (LATE_MS if disk.broker_runs else DAY_MS):
             what = "no cleaner has finished a partition there"
             yield disk.log_dir, f"{many}, and {what} for {duration(since)}"
 
@@ -84,25 +84,25 @@ def _attention(found: Diagnosis) -> Iterator[str]:
         yield f"{many} can't be cleaned: {_named(found.troubles)}"
     if found.dead_cleaner:
         yield f"the cleaner seems dead: {found.dead_cleaner}"
-    if passed := [one for one in found.overdue if one.passed_over]:
+    if passed := [o for o in found.overdue if o.passed_over]:
         yield f"the cleaner passes over {counted(len(passed), 'partition')}: {_named(passed)}"
-    if late := [one for one in found.expired if _is_late(found.now, one.since, EXPIRED_LATE_MS)]:
-        many = counted(sum(one.segments for one in late), "segment")
-        total = size(sum(one.log_bytes for one in late))
+    if late := [e for e in found.expired if _is_late(found.now, e.since, EXPIRED_LATE_MS)]:
+        many = counted(sum(e.segments for e in late), "segment")
+        total = size(sum(e.log_bytes for e in late))
         yield f"nobody deletes {many} past retention, {total}: {_named(late)}"
     held_back = [
-        one
-        for one in found.held_back
-        if one.is_open and _is_late(found.now, one.last_seen, TRANSACTION_MAX_MS)
+        h
+        for h in found.held_back
+        if h.is_open and _is_late(found.now, h.last_seen, TRANSACTION_MAX_MS)
     ]
     if held_back:
-        longest = duration(max(found.now - (one.last_seen or found.now) for one in held_back))
+        longest = duration(max(found.now - (h.last_seen or found.now) for h in held_back))
         many = counted(len(held_back), "transaction")
         yield f"{many} open, up to {longest}: {_named(held_back)}"
-    if held := [one for one in found.held if one.by == UNCOMMITTED]:
+    if held := [h for h in found.held if h.by == UNCOMMITTED]:
         many = counted(len(held), "partition")
         yield f"the high watermark of {many} does not move: {_named(held)}"
 
 
-def _named(some: Sequence[Overdue | Expired | HeldBack | Trouble | Held]) -> str:
-    return first_few([f"{one.topic}-{one.partition}" for one in some], _FEW)
+def _named(findings: Sequence[Overdue | Expired | HeldBack | Trouble | Held]) -> str:
+    return first_few([f"{f.topic}-{f.partition}" for f in findings], _FEW)

@@ -329,10 +329,10 @@ def _topics(
             segments=sum(result.segments_before or 0 for result in own),
             log_bytes=_bytes(own),
             uncounted=sum(result.bytes_before is None for result in own),
-            dirty_bytes=sum(one.cleanable_bytes for one in dirty[topic])
+            dirty_bytes=sum(part.cleanable_bytes for part in dirty[topic])
             if topic in dirty
             else None,
-            dirty_ratio=max((one.ratio or 0.0 for one in dirty.get(topic, ())), default=None),
+            dirty_ratio=max((part.ratio or 0.0 for part in dirty.get(topic, ())), default=None),
         )
         for topic, own in _by_topic(results).items()
     )

@@ -18,8 +18,8 @@ from winnow.words import counted, duration
 _UNCOMMITTED_MS = 600_000
 """A running broker writes high watermarks each 5 s."""
 Starts = Mapping[str, int | None]
-"""By log directory: when its running broker started, in ms since 1970, or None if unknown. Only of
-running brokers.
+"""The start times of running brokers by log directory, in ms since 1970; None if unknown. It has no
+log directory without a running broker.
 """
 
 
@@ -102,7 +102,7 @@ def expired_in(
         for item in items
         if item.place.log_dir in starts and (retention := item.plan.retention) is not None
     ]
-    return tuple(sorted(found, key=lambda one: (-one.log_bytes, one.topic, one.partition)))
+    return tuple(sorted(found, key=lambda e: (-e.log_bytes, e.topic, e.partition)))
 
 
 def expired_since(plan: PartitionPlan, now: int) -> int | None:

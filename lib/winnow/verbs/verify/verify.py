@@ -134,7 +134,9 @@ def sweep(
                 own = [*all_findings(place, directory, logs)]
                 findings += own
                 if place.recovered and not is_metadata_log(place):
-                    behind += {str(place.name) for one in own if one.kind is Kind.CHECKPOINT}
+                    behind += {
+                        str(place.name) for finding in own if finding.kind is Kind.CHECKPOINT
+                    }
             total = sum((check.checked for check in logs), total)
         copies += [torn(path, behind)] if behind else []
     notes = (*copies, *(note for log_dir in checked for note in log_dir.notes), *unused)

@@ -144,7 +144,7 @@ def _advanced_by_folding(crc: np.uint64, buf: Bytes, pos: int, end: int) -> np.u
 _advanced: Any = {"folding": _advanced_by_folding, "tables": _advanced_by_tables}.get(
     CRC32C_BY, _advanced_by_instruction
 )
-"""Return the CRC-32C after buf[pos:end], continued from a state, whose upper half is 0."""
+"""Continue a CRC-32C with buf[pos:end]. The state is in the lower 32 bits; the others are 0."""
 
 
 @njit(cache=True, nogil=True)
