@@ -250,6 +250,30 @@ def test_read_view_lists_the_same_segments_as_a_stopped_broker(log_dir: Path) ->
             assert list_segments(Places(), str(log_dir / name)) == stopped
 
 
+@pytest.mark.parametrize("base", [2**31 - 2, 2**31 + 7, 2**62])
+def test_active_segment_may_begin_at_any_offset(log_dir: Path, base: int) -> None:
+    partition = log_dir / PARTITION
+    (log_dir / "replication-offset-checkpoint").unlink()
+    closed = max(partition.glob("*.log"), key=lambda one: one.stat().st_size)
+    data, position = bytearray(closed.read_bytes()), 0
+    index = closed.with_suffix(".index").read_bytes()
+    shift = base - int(closed.stem)
+    while position < len(data):
+        moved = int.from_bytes(data[position : position + 8]) + shift
+        data[position : position + 8] = moved.to_bytes(8)
+        position += 12 + int.from_bytes(data[position + 8 : position + 12])
+    for path in partition.iterdir():
+        if path.stem.isdigit():
+            path.unlink()
+    (partition / f"{base:020}.log").write_bytes(data)
+    (partition / f"{base:020}.index").write_bytes(index + bytes(80))
+    (partition / f"{base:020}.timeindex").write_bytes(b"")
+    with broker(log_dir), open_read_view(str(log_dir), BROKER):
+        assert Places().read_bytes(str(partition / f"{base:020}.index")) == index
+        (segment,) = list_segments(Places(), str(partition)).segments
+    assert (segment.base_offset, segment.log_bytes) == (base, len(data))
+
+
 def test_use_views_without_a_file_removes_all_read_views(log_dir: Path) -> None:
     use_views(None)
     assert view_of(str(log_dir)) is None

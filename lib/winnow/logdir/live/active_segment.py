@@ -94,9 +94,9 @@ def _end_of_active(active: _Active) -> _End:
         at = int(rows["max_timestamp"].argmax())
         if rows["max_timestamp"][at] > largest:
             largest, of_largest = int(rows["max_timestamp"][at]), int(rows["last_offset"][at])
-    index = index[(index["position"] < end) & (base + index["relative_offset"] <= last)]
+    index = index[(index["position"] < end) & (index["relative_offset"] <= last - base)]
     times = np.frombuffer(active.entries(TIMEINDEX, TIME_ENTRY_SIZE), TIME_ENTRY_ON_DISK)
-    times = times[base + times["relative_offset"].astype(np.int64) <= last]
+    times = times[times["relative_offset"] <= last - base]
     timeindex = times.tobytes()
     if largest > (int(times["timestamp"][-1]) if len(times) else NO_TIMESTAMP):
         # A clean stop appends this entry (S1.7).
