@@ -3,7 +3,8 @@
 
 Continues after a difference and prints the life as Python that reproduces it. The same seed and
 batch size always give the same lives. `--first-life` continues where a run ended. `--kafka-version
-3.9` lets the classes of that version judge, `all` those of each version in turn.
+3.9` lets the classes of that version judge, `all` those of each version in turn. `--prepared`: each
+pass is prepared, written to, and committed (`tests.kafka.lives.prepared`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pyspark.sql import SparkSession
 from tests.conftest import local_session
 from tests.kafka.judge.jars import KAFKA_VERSION, release, versions
 from tests.kafka.judge.judge import Kafka
+from tests.kafka.lives import prepared
 from tests.kafka.lives.life import Life
 from tests.kafka.lives.lives import draw_lives
 from tests.kafka.lives.machine import run
@@ -61,7 +63,8 @@ def _judged(
     with tempfile.TemporaryDirectory(prefix="winnow-lives-", dir=options.scratch) as scratch:
 
         def live(lives: Mapping[str, Life]) -> Outcome:
-            return run(session, kafka, Path(scratch) / "lives", lives, reader=reader)
+            of = prepared.run if options.prepared else run
+            return of(session, kafka, Path(scratch) / "lives", lives, reader=reader)
 
         for lives in _drawn(drawing, options):
             found = all_lived(live, lives)
@@ -71,9 +74,14 @@ def _judged(
                     f"\n{difference.name}, {difference.when}: "
                     f"{difference.what}\n{difference.life!r}\n"
                 )
-            undos = f"{outcome.undone} undone, {outcome.refused} undos refused"
+            counts = (
+                f"{outcome.committed} committed, {sum(outcome.dropped.values())} dropped"
+                if options.prepared
+                else f"{outcome.undone} undone, {outcome.refused} undos refused"
+            )
             differences = f"{len(outcome.differences)} differences"
-            _say(f"{outcome.lives} lives, {undos}, {differences}, {time.monotonic() - began:.0f} s")
+            took = f"{time.monotonic() - began:.0f} s"
+            _say(f"{outcome.lives} lives, {counts}, {differences}, {took}")
         smallest = _smallest(live, outcome.differences) if options.shrink else []
     for difference in smallest:
         _say(
@@ -81,7 +89,7 @@ def _judged(
         )
     arguments = (
         f"--lives {options.lives} --seed {options.seed} --first-life {options.first_life} "
-        f"--batch {options.batch}"
+        f"--batch {options.batch}{' --prepared' if options.prepared else ''}"
     )
     line = row(outcome, kafka.version, arguments, minutes=(time.monotonic() - began) / 60)
     _say(line)
@@ -144,6 +152,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first-life", type=int, default=0, help="a multiple of --batch")
     parser.add_argument("--batch", type=int, default=150, help="lives at once, each a partition")
+    parser.add_argument(
+        "--prepared", action="store_true", help="prepare, let Kafka write to the log, and commit"
+    )
     parser.add_argument("--record", action="store_true", help="keep the result")
     parser.add_argument(
         "--shrink", action="store_true", help="make one life of each kind of difference small"

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from tests.kafka.cleaner.runs import read_checkpoint, write_checkpoint
@@ -95,13 +96,14 @@ class Both:
                 if int(snapshot.stem) > offset:
                     snapshot.unlink()
 
-    def configs(self, number: int) -> Path:
+    def configs(self, number: int, *, delete_retention_longer_by: int = 0) -> Path:
         file = self.root / "topic-configs.txt"
-        lines = [
-            line
-            for name, life in self.lives.items()
-            for line in life.span(number).config.lines(name.rpartition("-")[0], self._version)
-        ]
+        lines = []
+        for name, life in self.lives.items():
+            config = life.span(number).config
+            longer = config.delete_retention_ms + delete_retention_longer_by
+            longer_kept = replace(config, delete_retention_ms=longer)
+            lines += longer_kept.lines(name.rpartition("-")[0], self._version)
         file.write_text("\n".join(lines))
         return file
 

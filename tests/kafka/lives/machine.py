@@ -26,6 +26,7 @@ from tests.kafka.cleaner.runs import read_checkpoint
 from tests.kafka.judge.judge import Kafka, Line
 from tests.kafka.lives.alike import (
     INDEXES,
+    Found,
     Log,
     assert_indexes_as_rebuilt,
     assert_same_answer,
@@ -42,7 +43,7 @@ from tests.kafka.lives.life import (
     Config,
     Life,
 )
-from tests.kafka.lives.outcome import Difference, Outcome
+from tests.kafka.lives.outcome import BROKER, FULL, FULL_INDEX, THROWS, UNLIVED, Difference, Outcome
 from tests.kafka.lives.undo import Undo
 from tests.spark.runs import changes, clean, files_of
 from winnow.cleaning.result import COMPACTED, NONE, RETAINED, PartitionResult
@@ -58,29 +59,6 @@ from winnow.policy.describe import parse_topic_configs
 from winnow.policy.server_properties import parse_server_properties
 from winnow.policy.sources import Settings
 from winnow.policy.versions import asked_version
-
-BROKER = "".join(
-    f"{name}={PRODUCER_EXPIRATION_MS}\n"
-    for name in ("producer.id.expiration.ms", "transactional.id.expiration.ms")
-)
-"""Producers expire by the second one up to 3.3."""
-_FULL = "Attempt to append to a full"
-_FULL_INDEX = "the index of the cleaned segment would exceed segment.index.bytes"
-THROWS: Mapping[str, tuple[str, str | None]] = {
-    # S5.6: nothing is left of a batch that has to be kept, and of v0 or v1 there is no empty
-    # header. Winnow writes one of v2; a broker never cleans such a partition again.
-    "Empty batches are only supported for magic v2": ("no empty batch of v0 or v1", None),
-    _FULL: ("a full index", _FULL_INDEX),
-}
-"""Part of what Kafka's cleaner throws: what the results call it, and what Winnow says then (None:
-it has an answer).
-"""
-UNLIVED: Mapping[str, str] = {
-    # An active segment's index is mapped in the size of segment.index.bytes, even if it is larger.
-    "newPosition > limit": "an index that Kafka can't open",
-}
-"""Part of what Kafka's log throws that can't be opened or written to, and what the results call it.
-"""
 
 
 def run(
@@ -102,12 +80,14 @@ def run(
     try:
         if known is None:
             known = bool(zlib.crc32(" ".join(lives).encode()) % 2)
-        return _Run(spark, kafka, reader or kafka, root, lives, known=known).all()
+        return Machine(spark, kafka, reader or kafka, root, lives, known=known).all()
     finally:
         shutil.rmtree(root, ignore_errors=True)
 
 
-class _Run:
+class Machine:
+    """`known`, `reader`, `root`: as for `run`."""
+
     def __init__(
         self,
         spark: SparkSession,
@@ -139,11 +119,12 @@ class _Run:
         return self._outcome
 
     def _write(self, number: int, now: int) -> None:
-        """Let Kafka write the steps of a span to both logs."""
-        when = f"written to before pass {number}"
-        steps = self._steps(number)
+        """Let Kafka write the steps of a span to both logs, which must then be equal."""
         found = {name: self._both.times_found(name) for name in self._lives} if number else {}
-        answers = self._kafka.live(
+        self._opened(number, now, found, self._append(number, now, self._steps(number)))
+
+    def _append(self, number: int, now: int, steps: Path) -> dict[Path, Line]:
+        return self._kafka.live(
             [log_dir / name for log_dir in (self._ours, self._theirs) for name in self._lives],
             now=now,
             steps=steps,
@@ -151,6 +132,19 @@ class _Run:
             producer_expiration_ms=PRODUCER_EXPIRATION_MS,
             timestamps=",".join(map(str, TIMESTAMPS)),
         )
+
+    def _opened(
+        self,
+        number: int,
+        now: int,
+        found: Mapping[str, Found | str],
+        answers: Mapping[Path, Line],
+    ) -> None:
+        """Compare what Kafka says of both logs, and the files that it leaves.
+
+        `found`: of Winnow's log, the offsets by timestamp before Kafka opened the log.
+        """
+        when = f"written to before pass {number}"
         starts = [
             read_checkpoint(log_dir / LOG_START_CHECKPOINT)
             for log_dir in (self._ours, self._theirs)
@@ -296,7 +290,6 @@ class _Run:
         self, name: str, result: PartitionResult, answer: Line, config: Config
     ) -> list[str]:
         """The files that differ, but in nothing but how well records were compressed."""
-        ours, theirs = self._ours / name, self._theirs / name
         thrown = str(answer.get("uncleanable", ""))
         known = [known for part, known in THROWS.items() if part in thrown]
         assert known or not thrown, f"Kafka's cleaner gave up: {thrown}"
@@ -304,9 +297,9 @@ class _Run:
         if known and (known[0][1] is not None or failed is not None):
             # What comes after an empty batch of v0 or v1, a full index perhaps, only one of them
             # gets to.
-            said = known[0][1] or _FULL_INDEX
+            said = known[0][1] or FULL_INDEX
             assert said in str(failed), f"Kafka's cleaner gave up: {thrown}; we: {failed}"
-        elif self._sparse_indexes and _FULL_INDEX in str(failed):
+        elif self._sparse_indexes and FULL_INDEX in str(failed):
             self._end(name, "an index that Kafka could not rebuild")
             return []
         else:
@@ -328,6 +321,11 @@ class _Run:
         assert told == (start, state["segments"], answer["rounds"] > 0), (
             f"our result is {result}, Kafka's {answer}"
         )
+        self._compare_checkpoints(name, start)
+        log = Log(start, state["end_offset"], self._both.committed[name])
+        return self._compare_files(name, log)
+
+    def _compare_checkpoints(self, name: str, start: int) -> None:
         for file in (CLEANER_CHECKPOINT, LOG_START_CHECKPOINT):
             found, expected = (
                 read_checkpoint(root / file).get(name) for root in (self._ours, self._theirs)
@@ -336,9 +334,10 @@ class _Run:
                 # A broker raises it when it looks next.
                 found, expected = (max(found, start), max(expected, start))
             assert found == expected, f"{file}: {found}, Kafka has {expected}"
-        different = differing(
-            ours, theirs, Log(start, state["end_offset"], self._both.committed[name])
-        )
+
+    def _compare_files(self, name: str, log: Log) -> list[str]:
+        ours, theirs = self._ours / name, self._theirs / name
+        different = differing(ours, theirs, log)
         rebuilt = _logs_of_indexes(different) if self._sparse_indexes else set()
         different = [
             name for name in different if not (name.endswith(INDEXES) and log_of(name) in rebuilt)
@@ -371,7 +370,7 @@ class _Run:
         for name, files in recompressed.items():
             with self._judging(name, when):
                 error = str(answers[rebuilt / name].get("error", ""))
-                if _FULL in error:
+                if FULL in error:
                     self._end(name, "an index that Kafka can't rebuild")
                     continue
                 assert not error, f"Kafka can't rebuild the indexes of what we left: {error}"

@@ -6,7 +6,30 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tests.kafka.lives.life import Life
+from tests.kafka.lives.life import PRODUCER_EXPIRATION_MS, Life
+
+BROKER = "".join(
+    f"{name}={PRODUCER_EXPIRATION_MS}\n"
+    for name in ("producer.id.expiration.ms", "transactional.id.expiration.ms")
+)
+"""Producers expire by the second one up to 3.3."""
+FULL = "Attempt to append to a full"
+FULL_INDEX = "the index of the cleaned segment would exceed segment.index.bytes"
+THROWS: Mapping[str, tuple[str, str | None]] = {
+    # S5.6: nothing is left of a batch that has to be kept, and of v0 or v1 there is no empty
+    # header. Winnow writes one of v2; a broker never cleans such a partition again.
+    "Empty batches are only supported for magic v2": ("no empty batch of v0 or v1", None),
+    FULL: ("a full index", FULL_INDEX),
+}
+"""Part of what Kafka's cleaner throws: what the results call it, and what Winnow says then (None:
+it has an answer).
+"""
+UNLIVED: Mapping[str, str] = {
+    # An active segment's index is mapped in the size of segment.index.bytes, even if it is larger.
+    "newPosition > limit": "an index that Kafka can't open",
+}
+"""Part of what Kafka's log throws that can't be opened or written to, and what the results call it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +66,10 @@ class Outcome:
     batches: int = 0
     records: int = 0
     bytes: int = 0
+    committed: int = 0
+    """Partitions that were prepared, written to, and committed then."""
+    dropped: dict[str, int] = field(default_factory=dict)
+    """Preparations that a commit dropped, by the check."""
     ended: dict[str, int] = field(default_factory=dict)
     """How many lives ended early, since Kafka could not go on, by names of THROWS and UNLIVED."""
     differences: list[Difference] = field(default_factory=list)
@@ -60,10 +87,12 @@ class Outcome:
             "batches",
             "records",
             "bytes",
+            "committed",
         ):
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        for why, count in other.ended.items():
-            self.ended[why] = self.ended.get(why, 0) + count
+        for counts, more in ((self.ended, other.ended), (self.dropped, other.dropped)):
+            for why, count in more.items():
+                counts[why] = counts.get(why, 0) + count
         self.differences += other.differences
 
 

@@ -46,7 +46,11 @@ Lives and passes are those of all runs; [each run](../../tests/kafka/lives/RESUL
 
 def row(outcome: Outcome, version: str, arguments: str, *, minutes: float) -> str:
     """A line of the table in RESULTS.md."""
-    ended = ", ".join(f"{count} {why}" for why, count in sorted(outcome.ended.items()))
+    ended = [f"{count} {why}" for why, count in sorted(outcome.ended.items())]
+    ended += [
+        f"{count} preparations dropped for {check}"
+        for check, count in sorted(outcome.dropped.items())
+    ]
     cells = (
         f"{datetime.now(UTC):%Y-%m-%d}",
         f"{processor()}, {minutes:.0f} minutes",
@@ -57,7 +61,7 @@ def row(outcome: Outcome, version: str, arguments: str, *, minutes: float) -> st
         f"{outcome.batches:,}",
         f"{outcome.records:,}",
         f"{outcome.bytes / 2**20:.1f}",
-        ended or "none",
+        ", ".join(ended) or "none",
         f"{len(outcome.differences)}",
     )
     return f"| {' | '.join(cells)} |\n"
