@@ -60,12 +60,14 @@ def test_plan_shows_each_setting_and_its_source_record(spark: SparkSession, tmp_
     assert not settings["retention.ms"].is_default
     assert settings["delete.retention.ms"].source == "Kafka's default, server.properties not given"
     assert settings["delete.retention.ms"].is_default
-    server = parse_server_properties("log.cleaner.delete.retention.ms=5", file="server.properties")
+    server = parse_server_properties(
+        "node.id=1\nlog.cleaner.delete.retention.ms=5", file="server.properties"
+    )
     planned = by_name(told_nothing(plan, spark, log_dir, server_properties=server))["d-time-0"]
     settings = {s.key: s for s in planned.settings}
     assert (
         settings["delete.retention.ms"].source
-        == "log.cleaner.delete.retention.ms, server.properties line 1"
+        == "log.cleaner.delete.retention.ms, server.properties line 2"
     )
     assert settings["retention.bytes"].source == "Kafka's default"
 

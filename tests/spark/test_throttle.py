@@ -53,7 +53,7 @@ def test_rate_of_the_brokers_cleaner_applies(spark: SparkSession, tmp_path: Path
     """The rate ends with the run: nothing of it remains in the caller's session."""
     log_dir = new_log_dir(tmp_path / "log")
     before, active = sizes(add_partition(log_dir, "q-0", "c-4p-1"))
-    properties = parse_server_properties(f"{RATE}={before}")
+    properties = parse_server_properties(f"node.id=1\n{RATE}={before}")
     begin = time.monotonic()
     result = plan(
         spark, [str(log_dir)], settings=replace(SETTINGS, server_properties=properties), now=NOW

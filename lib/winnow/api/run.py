@@ -100,7 +100,7 @@ def _run_on_copies(spark: WithContext, request: Request, elsewhere: Elsewhere) -
 
 def _of_copies(settings: Settings, elsewhere: Elsewhere) -> Settings:
     """Compare `log.dirs` with the sources, not with the private copies that the run works on."""
-    paths = [tree.local_path for tree in elsewhere.sources if tree.local_path is not None]
+    paths = [tree.local_path or tree.url for tree in elsewhere.sources]
     problems = [
         error for server in settings.servers for error in other_places(Places(), server, paths)
     ]

@@ -16,6 +16,8 @@ from winnow.policy.other_properties import check_is_of_a_broker, from_providers,
 KRAFT = "KRaft"
 ZOOKEEPER = "ZooKeeper"
 """Where a broker keeps its topics and their settings."""
+DEFAULT_LOG_DIR = "/tmp/kafka-logs"  # noqa: S108 - Kafka's own
+"""That of a broker without `log.dirs` and `log.dir`."""
 
 _NODE_ID = re.compile(r"\+?[0-9]{1,10}")
 _METADATA_DIR = "metadata.log.dir"

@@ -266,7 +266,7 @@ def test_log_elsewhere_does_not_replace_the_one_that_the_broker_would_use(
     good = made(tmp_path / "b", *TOPIC, DELETE, ONE_MS)
     if what == "empty":
         (used / METADATA_DIR / f"{0:020d}.log").write_bytes(b"")
-    reason, notes = policy([used, good], server(f"metadata.log.dir={used}"))
+    reason, notes = policy([used, good], server(f"node.id=1\nmetadata.log.dir={used}"))
     assert "is unknown" in reason
     assert ("the metadata log is empty" if what == "empty" else "it has no __cluster_met") in reason
     assert f"{good}/{METADATA_DIR}" in notes
@@ -278,8 +278,8 @@ def test_relative_metadata_log_dir_counts_where_one_directory_fits(tmp_path: Pat
     old = made(tmp_path / "x" / "meta", *TOPIC, COMPACT)
     new = made(tmp_path / "data", *TOPIC, DELETE, ONE_MS, *[NO_OP] * 9)
     for place in ("meta", "./meta", "../x/meta", "x/meta/"):
-        assert policy([old, new], server(f"metadata.log.dir={place}"))[0] == "compact"
-    reason, _ = policy([old, new], server("metadata.log.dir=eta"))
+        assert policy([old, new], server(f"node.id=1\nmetadata.log.dir={place}"))[0] == "compact"
+    reason, _ = policy([old, new], server("node.id=1\nmetadata.log.dir=eta"))
     assert "do not show which one it is" in reason
 
 

@@ -13,19 +13,22 @@ from winnow.logdir.metadata import (
     METADATA_DIR,
     METADATA_VERSION,
 )
+from winnow.logdir.names import META_PROPERTIES
 from winnow.logdir.survey import LogDir
 from winnow.policy.known_version import known_version, newer_features
 from winnow.policy.metadata import MetadataSettings, metadata_settings
-from winnow.policy.server_properties import ServerProperties
+from winnow.policy.server_properties import DEFAULT_LOG_DIR, ServerProperties
 from winnow.policy.sources import Settings
 from winnow.policy.versions import ANY_VERSION, KnownVersion
 from winnow.runtime.stop import Stop
 from winnow.start.metadata_choice import MetadataInUse, choose_metadata
+from winnow.start.named import place_of
 from winnow.storage.contract import Storage
 from winnow.storage.urls import is_remote
 from winnow.words import first_few
 
 _MOST_BROKERS = 8
+_UNPROVEN = "a broker that nothing shows to be that of the log directory"
 
 
 def with_metadata(
@@ -140,16 +143,28 @@ def check_server_properties(
                 hint="Give one file for each broker.",
             )
     sound = [log_dir for log_dir in log_dirs if not log_dir.in_doubt]
-    problems, unknown = _other_nodes(servers, sound), list[LogDir]()
+    problems, unknown, notes = _other_nodes(servers, sound), list[LogDir](), list[str]()
     for log_dir in sound:
         server = settings.server_of(log_dir.meta.node_id)
         if server is None:
             unknown.append(log_dir)
-        elif settings.compare_log_dirs:
+            continue
+        compared = [one.path for one in sound] if settings.compare_log_dirs else []
+        if compared:
             problems += other_places(storage, server, [log_dir.path])
+        if _names_its_places(server) or _names(storage, server, log_dir.path, compared):
+            continue
+        if server.node_id is None or server.node_id != log_dir.meta.node_id:
+            problems.append(_unproven(server, log_dir))
+        elif not server.places_from_provider:
+            notes.append(
+                f"{server.file} names no directory of this run, so only its node.id shows that it "
+                f"is that of {log_dir.path}. A broker that has nothing but this file uses "
+                f"{' and '.join(server.log_dirs) or DEFAULT_LOG_DIR}"
+            )
     if problems and not settings.allow_other_broker:
         raise problems[0]
-    notes = [
+    notes += [
         f"{error.where} is used although it is {error.problem}: found {error.found}"
         for error in problems
     ]
@@ -167,18 +182,50 @@ def check_server_properties(
 def other_places(
     storage: Storage, server: ServerProperties, paths: Sequence[str]
 ) -> list[UsageError]:
-    """Return an error for each local directory in `paths` that `log.dirs` does not name. Relative
-    names prove nothing.
+    """Return an error for each directory in `paths` that `log.dirs` does not name. No file names a
+    remote directory: only a node.id can show whose it is.
     """
-    if not server.log_dirs or not all(path.startswith("/") for path in server.log_dirs):
+    if not _names_its_places(server):
         return []
     own = {storage.canonical(path) for path in server.log_dirs}
     what, found = "a broker with other log directories", f"log.dirs={','.join(server.log_dirs)}"
     return [
         _other(what, server, expected=f"{path} in log.dirs", found=found)
+        if not is_remote(path)
+        else _other(_UNPROVEN, server, expected="a node.id", found="none")
         for path in paths
-        if not is_remote(path) and storage.canonical(path) not in own
+        if (server.node_id is None if is_remote(path) else storage.canonical(path) not in own)
     ]
+
+
+def _names_its_places(server: ServerProperties) -> bool:
+    """Only the broker knows in which directory relative names begin."""
+    return bool(server.log_dirs) and all(path.startswith("/") for path in server.log_dirs)
+
+
+def _names(storage: Storage, server: ServerProperties, path: str, given: Sequence[str]) -> bool:
+    """Return whether a relative name, or Kafka's default, is that of the directory `path`."""
+    if not given or server.places_from_provider:
+        return False
+    names = server.log_dirs or (DEFAULT_LOG_DIR,)
+    return path in {place_of(storage, name, given) for name in names}
+
+
+def _unproven(server: ServerProperties, log_dir: LogDir) -> UsageError:
+    node = log_dir.meta.node_id
+    own = "" if node is None else f", or node.id={node} as in its {META_PROPERTIES}"
+    other = "no node.id" if server.node_id is None else f"node.id={server.node_id}"
+    found = f"log.dirs={','.join(server.log_dirs)}"
+    if server.places_from_provider:
+        found = "log.dirs from a config provider"
+    elif not server.log_dirs:
+        found = f"no log.dirs, with which a broker uses {DEFAULT_LOG_DIR}"
+    return _other(
+        _UNPROVEN,
+        server,
+        expected=f"{log_dir.path} in log.dirs{own}",
+        found=f"{found}, and {other}",
+    )
 
 
 def _other(whose: str, server: ServerProperties, *, expected: str, found: str) -> UsageError:
