@@ -11,17 +11,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from winnow.errors import FAILS_ONE_PARTITION, UsageError, failure_of
-from winnow.logdir.names import (
-    CLEAN_SHUTDOWN,
-    LOG,
-    METADATA_TOPIC,
-    OFFSET_CHECKPOINTS,
-    REMOTE_INDEX_CACHE,
-    DirectoryKind,
-    parse_partition_dir,
-)
-from winnow.logdir.survey import Checkpoints, LogDir, survey_as
+from winnow.logdir.survey import LogDir, survey_as
 from winnow.policy.server_properties import ZOOKEEPER
 from winnow.policy.sources import Settings
 from winnow.runtime.failure import Failure
@@ -29,9 +19,11 @@ from winnow.runtime.progress import Progress, Silence
 from winnow.runtime.spread import spread
 from winnow.start.beside import links_in, metadata_place_problems, undecided, unseen
 from winnow.start.copies import copies_known
+from winnow.start.files import Look
 from winnow.start.homes import doubled_in, without_directory, without_leader
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.log import LogQuestion, start_of_log
+from winnow.start.logs import logs_to_load
 from winnow.start.metadata_choice import metadata_home
 from winnow.start.metadata_log import start_of_metadata_log
 from winnow.start.moves import moves_in, set_moved
@@ -43,11 +35,10 @@ from winnow.start.node_files import (
     zookeeper_problem,
 )
 from winnow.start.rights import why_not_used
-from winnow.start.small_files import checkpoint_as_read, unreadable_checkpoints
+from winnow.start.small_files import unreadable_checkpoints
 from winnow.start.values import BrokerStart, Fate, KnownTopics, LogDirStart, LogStart, worst
 from winnow.state import PartitionState
-from winnow.storage.contract import Storage, entry_if_there
-from winnow.storage.links import words_of_link
+from winnow.storage.contract import Storage
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
 from winnow.words import counted, size
@@ -143,20 +134,10 @@ def _expected_start(
         reasons += not_seen
         fate = worst(fate, Fate.UNKNOWN)
     used = [log_dir for log_dir in log_dirs if not log_dir.in_doubt]
-    logs = [log for log_dir in used for log in logs_to_load(storage, log_dir, settings, now)]
-    questions = [
-        LogQuestion(
-            log,
-            topics,
-            node_id,
-            copies_known(log.topic_partition, settings, log_dirs, node_id),
-            known.get(log.directory),
-        )
-        for log in logs
-        if wanted is None or wanted(log.topic_partition.topic)
-    ]
+    questions = _questions(Look(storage), used, topics, node_id, settings, now, known)
+    logs, found_starts = _starts(sc, questions, wanted, progress)
     starts = defaultdict[str, list[LogStart]](list)
-    for start in _starts(sc, questions, progress):
+    for start in found_starts:
         starts[start.log_dir].append(start)
     moves = moves_in(
         storage,
@@ -202,7 +183,7 @@ def _expected_start(
         of_broker=fate,
         reasons=tuple(reasons),
         log_dirs=found,
-        left_out=len(logs) - len(questions),
+        left_out=len(logs) - len(found_starts),
         made_anew=without.made_anew,
         unseen=(
             *not_seen,
@@ -213,76 +194,42 @@ def _expected_start(
     )
 
 
-def logs_to_load(
-    storage: Storage, log_dir: LogDir, settings: Settings, now: int
-) -> Iterator[LogToLoad]:
-    """Yield the logs that a broker loads from a log directory, with what its checkpoints say.
-
-    Replicas that are being moved, deleted, or set aside are loaded as well. The metadata log is
-    not: see `start.metadata_log`.
-    """
-    checkpoints, marker = log_dir.checkpoints, f"{log_dir.path}/{CLEAN_SHUTDOWN}"
-    if log_dir.error is not None:
-        start, high, flushed = (
-            checkpoint_as_read(storage, f"{log_dir.path}/{name}") for name in OFFSET_CHECKPOINTS[1:]
-        )
-        checkpoints = Checkpoints({}, start, high, flushed)
-    found = entry_if_there(storage, marker)
-    linked = None
-    if found is not None and found.is_link:
-        linked = f"{marker} shows nothing: {words_of_link(marker)}"
-    for entry in storage.list_dir(log_dir.path):
-        if not (entry.is_dir or entry.leads_to_dir) or entry.name == REMOTE_INDEX_CACHE:
-            continue
-        try:
-            kind = parse_partition_dir(entry.name).kind
-        except UsageError:
-            continue  # see `LogDir.strangers`
-        plain = entry.name.rpartition(".")[0] if kind is not DirectoryKind.CURRENT else entry.name
-        key = parse_partition_dir(plain).topic_partition
-        if key is None or key.topic == METADATA_TOPIC:
-            continue
-        error, log_bytes, behind_link = linked, 0, linked is not None
-        if not entry.is_dir:
-            error = words_of_link(f"{log_dir.path}/{entry.name}")
-            behind_link = True
-        else:
-            try:
-                files = storage.list_dir(f"{log_dir.path}/{entry.name}")
-                log_bytes = sum(file.size for file in files if file.name.endswith(LOG))
-                behind_link = behind_link or any(file.is_link for file in files)
-            except FAILS_ONE_PARTITION as failed:
-                error = failure_of(failed)
-        yield LogToLoad(
-            log_dir=log_dir.path,
-            name=entry.name,
-            kind=kind,
-            topic_partition=key,
-            log_start_checkpoint=checkpoints.log_start.get(key, 0),
-            recovery_point=checkpoints.recovery_point.get(key, 0),
-            config=settings.resolve_for_any_policy(key.topic, node_id=log_dir.meta.node_id),
-            now=now,
-            bytes=log_bytes,
-            error=error,
-            behind_link=behind_link,
-            clean_shutdown=log_dir.clean_shutdown,
-            high_watermark=checkpoints.high_watermark.get(key, 0),
-            one_byte_versions=settings.kafka.rules.one_byte_versions,
-            has_been_compacted=key in checkpoints.cleaner,
-            renames_swaps=settings.kafka.oldest.first >= (3, 0, 0),
-        )
+def _questions(
+    look: Look,
+    log_dirs: Sequence[LogDir],
+    topics: KnownTopics,
+    node_id: int | None,
+    settings: Settings,
+    now: int,
+    known: Mapping[str, PartitionState | LoadedLog],
+) -> Iterator[tuple[LogQuestion, Look]]:
+    """Yield each log, and the look that has listed its directory last."""
+    for log_dir in log_dirs:
+        for log in logs_to_load(look, log_dir, settings, now):
+            copies = copies_known(log.topic_partition, settings, log_dirs, node_id)
+            yield LogQuestion(log, topics, node_id, copies, known.get(log.directory)), look
 
 
 def _starts(
-    sc: SparkContext | None, questions: Sequence[LogQuestion], progress: Progress
-) -> Iterator[LogStart]:
+    sc: SparkContext | None,
+    questions: Iterator[tuple[LogQuestion, Look]],
+    wanted: Callable[[str], bool] | None,
+    progress: Progress,
+) -> tuple[list[LogToLoad], list[LogStart]]:
+    """Return all logs, and what a start does with those that are wanted."""
+    logs, starts, to_read = list[LogToLoad](), list[LogStart](), list[LogQuestion]()
+    for question, look in questions:
+        logs.append(question.log)
+        if wanted is not None and not wanted(question.log.topic_partition.topic):
+            continue
+        if sc is None or question.state is not None:
+            starts.append(start_of_log(look, question))
+        else:
+            to_read.append(question)
     one = partial(start_of_log, Places())
-    to_read = [question for question in questions if question.state is None]
     log_bytes = sum(question.log.bytes for question in to_read)
     if sc is None or (len(to_read) <= _FEW and log_bytes <= _FEW_BYTES):
-        yield from map(one, questions)
-        return
-    yield from (one(question) for question in questions if question.state is not None)
+        return logs, [*starts, *map(one, to_read)]
     found = spread(
         sc,
         one,
@@ -295,9 +242,10 @@ def _starts(
     for question, start in zip(to_read, found, strict=True):
         if isinstance(start, Failure):
             log = replace(question.log, error=start.message)
-            yield one(replace(question, log=log))
+            starts.append(one(replace(question, log=log)))
         else:
-            yield start
+            starts.append(start)
+    return logs, starts
 
 
 def _refused(

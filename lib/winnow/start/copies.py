@@ -1,13 +1,16 @@
-"""Who else has the records of a partition, as the metadata log says."""
+"""Which nodes and which log directory have a partition, as the metadata log says."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from winnow.advice import Copies
+from winnow.logdir.metadata import ClusterMetadata
 from winnow.logdir.survey import LogDir
 from winnow.policy.sources import Settings
+from winnow.start.metadata_choice import choose_metadata
 from winnow.state import TopicIdentity, TopicPartition
+from winnow.storage.contract import Storage
 
 
 def copies_known(
@@ -30,3 +33,24 @@ def copies_of(topic: TopicIdentity | None, partition: int, node_id: int | None) 
     if not in_sync:
         return Copies.UNKNOWN
     return Copies.OTHERS if in_sync - {node_id} else Copies.BEHIND
+
+
+class Assigned:
+    """Which log directory the controller means for a partition, for verbs without settings. Reads
+    the metadata log that counts at the first question.
+    """
+
+    def __init__(self, storage: Storage, log_dirs: Callable[[], Sequence[LogDir]]) -> None:
+        self._storage, self._log_dirs = storage, log_dirs
+        self._read: tuple[ClusterMetadata | None] | None = None
+
+    def directory_of(self, at: TopicPartition, node_id: int | None) -> str | None:
+        """Return the `directory.id`, None if it is unknown."""
+        if self._read is None:
+            choice = choose_metadata(Settings(), self._storage, self._log_dirs())
+            self._read = (choice.metadata,)
+        [metadata] = self._read
+        topic = None if metadata is None else metadata.topics.get(at.topic)
+        if topic is None or node_id is None:
+            return None
+        return topic.directories.get(at.partition, {}).get(node_id)

@@ -47,6 +47,8 @@ class LogToLoad:
     """The loader renames `.swap` files and reads nothing of them but their end (from 3.0 on)."""
     high_watermark: int = 0
     """Of the checkpoint, 0 if there is none."""
+    users: tuple[int, ...] = ()
+    """Who the broker may run as: see `start.rights`."""
     has_been_compacted: bool = False
     """The cleaner's checkpoint has an offset of it."""
 

@@ -29,7 +29,7 @@ from winnow.logdir.names import (
 from winnow.logdir.unflushed import unflushed_from
 from winnow.policy.config import TopicConfig
 from winnow.policy.sources import Unknown
-from winnow.start.files import FinishedSwap, PartitionFiles, finished_swap
+from winnow.start.files import FinishedSwap, Look, PartitionFiles, finished_swap
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.loader import load_log
 from winnow.start.loss import Loss, loss_by_swap, loss_in, loss_of
@@ -60,9 +60,10 @@ class LogQuestion:
 
 def start_of_log(storage: Storage, question: LogQuestion) -> LogStart:
     """Return what a broker that starts does with this log. Reads what its loader reads: after an
-    unclean shutdown, all batches from the recovery point on.
+    unclean shutdown, all batches from the recovery point on. The log's directory is listed once,
+    and not at all if `storage` is a `Look` that has listed it last.
     """
-    log = question.log
+    log, storage = question.log, storage if isinstance(storage, Look) else Look(storage)
     start = LogStart(
         log_dir=log.log_dir, name=log.name, topic_partition=log.topic_partition, fate=Fate.LOADS
     )

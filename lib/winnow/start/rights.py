@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ from winnow.start.files import loader_offset
 from winnow.start.loaded import LogToLoad
 from winnow.start.values import Fate
 from winnow.storage.contract import Storage
-from winnow.storage.guarded import may_access, status_of
+from winnow.storage.guarded import may_access, open_directory, status_of
 from winnow.storage.permissions import user_name, why_unchangeable
 
 _ALL = os.R_OK | os.W_OK | os.X_OK
@@ -41,6 +41,15 @@ class Forbidden:
     fate: Fate
 
 
+def users_of(log_dir: str) -> tuple[int, ...]:
+    """Return the users as whom the broker of a log directory may run."""
+    found = dict[int, None]()
+    for path in (log_dir, f"{log_dir}/{HIGH_WATERMARK_CHECKPOINT}"):
+        with suppress(OSError):  # such as a checkpoint that is missing, or a link
+            found[status_of(path).st_uid] = None
+    return (*found,)
+
+
 def why_not_loaded(storage: Storage, log: LogToLoad) -> Forbidden | None:
     """Return why a broker can't load a log for lack of rights, or None if it can.
 
@@ -48,23 +57,19 @@ def why_not_loaded(storage: Storage, log: LogToLoad) -> Forbidden | None:
     write, the other indexes of the last log, and those of each log that it recovers. The first
     thing that a leader writes is its epoch, in a file beside them.
     """
-    return _of_users(log.log_dir, lambda owner: _problems(storage, owner, log))
+    return _of_users(log.users, lambda user: _problems(storage, user, log))
 
 
 def why_not_used(log_dir: str) -> Forbidden | None:
     """Return why a broker can't use a log directory for lack of rights: it writes a lock first."""
-    return _of_users(log_dir, lambda owner: _problems_of_dir(owner, log_dir))
+    return _of_users(users_of(log_dir), lambda user: _problems_of_dir(user, log_dir))
 
 
-def _of_users(
-    log_dir: str, problems: Callable[[os.stat_result], Iterator[str]]
-) -> Forbidden | None:
-    found: dict[int, str | None] = {}
-    for path in (log_dir, f"{log_dir}/{HIGH_WATERMARK_CHECKPOINT}"):
-        with suppress(OSError):  # such as a checkpoint that is missing, or a link
-            user = status_of(path)
-            if user.st_uid not in found:
-                found[user.st_uid] = next(problems(user), None)
+def _of_users(users: Sequence[int], problems: Callable[[int], Iterator[str]]) -> Forbidden | None:
+    found = dict[int, str | None]()
+    for user in users:
+        with suppress(OSError):  # such as a file that has gone meanwhile
+            found[user] = next(problems(user), None)
     words = [problem for problem in found.values() if problem is not None]
     if not words:
         return None
@@ -76,8 +81,8 @@ def _of_users(
     )
 
 
-def _problems_of_dir(user: os.stat_result, log_dir: str) -> Iterator[str]:
-    who = f"user {user_name(user.st_uid)}, who owns {log_dir} or its files,"
+def _problems_of_dir(user: int, log_dir: str) -> Iterator[str]:
+    who = f"user {user_name(user)}, who owns {log_dir} or its files,"
     if not _may(user, log_dir, _ALL):
         yield why_unchangeable(log_dir) or f"{who} may not write into it"
     with suppress(FileNotFoundError):
@@ -86,8 +91,8 @@ def _problems_of_dir(user: os.stat_result, log_dir: str) -> Iterator[str]:
             yield why_unchangeable(lock) or f"{who} may not write {LOCK}"
 
 
-def _problems(storage: Storage, user: os.stat_result, log: LogToLoad) -> Iterator[str]:
-    who = f"user {user_name(user.st_uid)}, who owns the log directory or its files,"
+def _problems(storage: Storage, user: int, log: LogToLoad) -> Iterator[str]:
+    who = f"user {user_name(user)}, who owns the log directory or its files,"
     directory = log.directory
     if not _may(user, directory, _ALL):
         yield why_unchangeable(directory) or f"{who} may not read and write {directory}"
@@ -101,13 +106,13 @@ def _problems(storage: Storage, user: os.stat_result, log: LogToLoad) -> Iterato
     }
     if log.kind in {DirectoryKind.CURRENT, DirectoryKind.FUTURE}:
         written.add(f"{LEADER_EPOCHS}.tmp")
-    for name in entries:
-        is_written = name.endswith((LOG, TXNINDEX)) or name in written
-        wanted = os.R_OK | os.W_OK if is_written else os.R_OK
-        path = f"{directory}/{name}"
-        if not _may(user, path, wanted):
-            words = f"{who} may not {'read and write' if is_written else 'read'} {name}"
-            yield why_unchangeable(path) or words
+    with open_directory(directory) as at:
+        for name in entries:
+            is_written = name.endswith((LOG, TXNINDEX)) or name in written
+            wanted = os.R_OK | os.W_OK if is_written else os.R_OK
+            if not _may(user, name, wanted, at.may_access, at.status_of):
+                words = f"{who} may not {'read and write' if is_written else 'read'} {name}"
+                yield why_unchangeable(f"{directory}/{name}") or words
     epochs = entries.get(f"{LEADER_EPOCHS}.tmp")
     if epochs is not None and epochs.is_dir and epochs.name in written:
         yield f"{epochs.name} is a directory, where the broker writes a file"
@@ -117,15 +122,21 @@ def _flushed(logs: list[str], recovery_point: int) -> int:
     return unflushed_from([loader_offset(name) for name in logs], recovery_point)
 
 
-def _may(user: os.stat_result, path: str, wanted: int) -> bool:
+def _may(
+    user: int,
+    path: str,
+    wanted: int,
+    we_may: Callable[[str, int], bool] = may_access,
+    status: Callable[[str], os.stat_result] = status_of,
+) -> bool:
     """Membership in other groups is not known, and counts for the broker."""
-    if user.st_uid in {0, os.geteuid()}:
-        return may_access(path, wanted)
+    if user in {0, os.geteuid()}:
+        return we_may(path, wanted)
     # Root may write every file but those that nobody may change.
-    if os.geteuid() == 0 and wanted & os.W_OK and not may_access(path, os.W_OK):
+    if os.geteuid() == 0 and wanted & os.W_OK and not we_may(path, os.W_OK):
         return False
-    found = status_of(path)
+    found = status(path)
     mode = stat.S_IMODE(found.st_mode)
-    if user.st_uid == found.st_uid:
+    if user == found.st_uid:
         return (mode >> 6) & wanted == wanted
     return (mode >> 3) & wanted == wanted or mode & wanted == wanted

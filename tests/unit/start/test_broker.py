@@ -6,6 +6,7 @@ Real brokers judge the same kinds of damage in `tests/kafka/starts`.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +19,17 @@ from tests.unit.logdir.metadata_logs import remove_other_topics
 from winnow.errors import CorruptLogError
 from winnow.logdir.indexes.index import decode_offset_index
 from winnow.logdir.survey import survey_log_dirs
+from winnow.policy.config import TopicConfig
 from winnow.policy.server_properties import parse_server_properties
 from winnow.policy.sources import Settings
 from winnow.policy.versions import asked_version
 from winnow.start.broker import expected_starts
+from winnow.start.loaded import LoadedLog
+from winnow.start.loader import load_log
+from winnow.start.logs import logs_to_load
 from winnow.start.values import BrokerStart, Fate, LogStart
+from winnow.storage.contract import Entry
+from winnow.storage.local import LocalStorage
 from winnow.storage.places import Places
 
 NOW = 1_800_000_000_000
@@ -53,6 +60,35 @@ def test_sound_directory_loads(log_dir: Path) -> None:
     assert start.is_safe
     assert {log.fate for log in start.log_dirs[0].logs} == {Fate.LOADS}
     assert log_of(start, "c-tomb-0").log_end_offset == _checkpoint(log_dir, "c-tomb-0")
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+@pytest.mark.parametrize("swap", ["", ".swap"])
+def test_each_partition_is_listed_once(
+    log_dir: Path, monkeypatch: pytest.MonkeyPatch, swap: str, *, is_known: bool
+) -> None:
+    first = min((log_dir / "d-time-0").glob("*.log"))
+    first.rename(f"{first}{swap}")
+    dirs = survey_log_dirs(Places(), [str(log_dir)])
+    known: dict[str, LoadedLog] = {}
+    if is_known:
+        log = next(logs_to_load(Places(), dirs[0], Settings(), NOW))
+        assert isinstance(log.config, TopicConfig)
+        known[log.directory] = load_log(Places(), log, log.config)
+    listed = Counter[str]()
+    list_dir = LocalStorage.list_dir
+
+    def counted(storage: LocalStorage, path: str) -> tuple[Entry, ...]:
+        listed[path] += 1
+        return list_dir(storage, path)
+
+    monkeypatch.setattr(LocalStorage, "list_dir", counted)
+    (start,) = expected_starts(None, dirs, Settings(), now=NOW, known=known)
+    assert len(start.log_dirs[0].logs) == 2
+    assert {name: listed[str(log_dir / name)] for name in PARTITIONS[:2]} == {
+        "c-tomb-0": 1,
+        "d-time-0": 1,
+    }
 
 
 def test_directory_without_the_marker_is_recovered(log_dir: Path) -> None:

@@ -45,10 +45,11 @@ from winnow.runtime.same_directories import same_directories
 from winnow.runtime.session import WithContext
 from winnow.runtime.side_by_side import side_by_side
 from winnow.runtime.spread import spread
-from winnow.start.broker import expected_starts, logs_to_load
+from winnow.start.broker import expected_starts
 from winnow.start.files import finished_swap
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.loader import load_log
+from winnow.start.logs import logs_to_load
 from winnow.start.loss import SWAP_ASIDE, Loss, loss_by_swap, loss_of
 from winnow.start.values import BrokerStart, worst
 from winnow.state import TopicPartition

@@ -25,7 +25,7 @@ from winnow.policy.txn_entries import across
 from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread, spread_grouped
-from winnow.start.assigned import Assigned
+from winnow.start.copies import Assigned
 from winnow.start.values import BrokerStart
 from winnow.storage.live.read_view import view_of
 from winnow.storage.places import Places

@@ -74,7 +74,7 @@ def test_without_a_metadata_log_settings_are_unchanged(tmp_path: Path) -> None:
 def test_metadata_log_dir_is_read_only_if_it_belongs_to_this_broker(tmp_path: Path) -> None:
     data = made(tmp_path / "data", metadata=False)
     meta = made(tmp_path / "meta", metadata=True, clean=False)
-    server = parse_server_properties(f"node.id=1\nmetadata.log.dir={meta}")
+    server = parse_server_properties(f"log.dirs={data}\nmetadata.log.dir={meta}")
     settings, notes = with_metadata(Settings(server_properties=server), STORAGE, surveyed(data))
     assert (policy(settings), notes) == ("compact", ())
     other = made(tmp_path / "other", metadata=True, node_id=2)
@@ -84,7 +84,7 @@ def test_metadata_log_dir_is_read_only_if_it_belongs_to_this_broker(tmp_path: Pa
         (bare, "it has no"),
         (tmp_path / "nowhere", "it has no"),
     ):
-        server = parse_server_properties(f"node.id=1\nmetadata.log.dir={place}")
+        server = parse_server_properties(f"log.dirs={data}\nmetadata.log.dir={place}")
         settings, notes = with_metadata(Settings(server_properties=server), STORAGE, surveyed(data))
         assert (settings.metadata, len(notes)) == (None, 1)
         assert f"metadata.log.dir={place} of server.properties is ignored: {why}" in notes[0]
