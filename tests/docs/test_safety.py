@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.targets import TARGETS
 from tests.pages import DOCS, ROOT
 from tests.spark.damage import COMPRESSED, PLAIN
 from tests.unit.logdir.foreign import KINDS, NAMES
@@ -20,7 +21,7 @@ from winnow.logdir import checkpoints, metadata, metadata_image, metadata_log
 from winnow.metrics import lineage, prometheus
 from winnow.reading import avro_bounds, avro_values, registry
 from winnow.storage import input_file
-from winnow.storage.s3 import bucket
+from winnow.storage.s3 import answers
 
 TESTS = ROOT / "tests"
 PAGES = {"security": ROOT / "SECURITY.md", "safety": DOCS / "safety.md"}
@@ -125,6 +126,7 @@ def test_figures_on_the_page_are_those_of_the_tests() -> None:
     executions = re.search(r"^([\d,]+) executions of .*, 0 findings\.$", recorded, re.MULTILINE)
     assert executions is not None
     assert f"| {executions[1]} |" in page
+    assert set(re.findall(r"^\| ([\w-]+) \| \d", recorded, re.MULTILINE)) == set(TARGETS)
 
 
 LIMITS = {
@@ -144,7 +146,10 @@ LIMITS = {
     f"{avro_bounds.MORE_VALUES:,} more are read": 1,
     f"{avro_bounds.MOST_VALUES // 10**6} million at most": 1,
     f"batch may take {avro_values._MOST_BATCH_BYTES >> 30} GiB": 1,
-    "listing in S3 may take two minutes": bucket._LISTING_SECONDS == 120,
+    "thousand objects, may take two minutes and 1 GiB": answers.LISTING_SECONDS == 120
+    and answers.LISTING_BYTES == 2**30,
+    f"listed tree may have {answers.MOST_LISTED // 10**6} million objects": 1,
+    f"{answers.MOST_KEY_BYTES // _MIB} MiB of names": 1,
     "end within five minutes": input_file.MOST_SECONDS == 300,
     f"at most {errors._LONGEST:,} characters": 1,
 }

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import IO
 
 import pytest
 
-from winnow.storage.s3 import bucket as limits
+from winnow.storage.s3 import answers
 from winnow.storage.s3.bucket import S3Bucket
 from winnow.storage.s3.client import S3RequestError, errors
 from winnow.storage.s3.memory import Stored
 
+MIB = 2**20
 DATE = "Mon, 01 Jan 2024 00:00:00 GMT"
 
 
@@ -26,6 +29,10 @@ class Endpoint:
     objects: int = 1
     ends: bool = True
     listings: int = 0
+    key: str = "k"
+    endless: bytes = b""
+    """Sent again and again as a page or an object, unless it is empty."""
+    sent: int = 0
 
     def listing(self) -> str:
         self.listings += 1
@@ -33,7 +40,7 @@ class Endpoint:
             "" if self.ends else f"<NextContinuationToken>t{self.listings}</NextContinuationToken>"
         )
         objects = (
-            f"<Contents><Key>p/k{self.listings}-{number}</Key><Size>3</Size>"
+            f"<Contents><Key>p/{self.key}{self.listings}-{number}</Key><Size>3</Size>"
             f"<LastModified>2024-01-01T00:00:00.000Z</LastModified><ETag>{self.etag}</ETag></Contents>"
             for number in range(self.objects)
         )
@@ -46,19 +53,33 @@ class Endpoint:
 
 @pytest.fixture
 def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
-    answers = Endpoint()
+    told = Endpoint()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            body = (answers.listing() if "list-type" in self.path else "xyz").encode()
-            self.send_response(200)
+            is_listing = "list-type" in self.path
+            body = (told.listing() if is_listing else "xyz").encode()
+            self.send_response(206 if "Range" in self.headers else 200)
             for name, value in (("Last-Modified", DATE), ("ETag", '"abc"')):
                 self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
+            if "Range" in self.headers:
+                self.send_header("Content-Range", "bytes 0-2/3")
+            if told.endless and is_listing:
+                self.send_header("Transfer-Encoding", "chunked")
+            else:
+                self.send_header("Content-Length", str(2**40 if told.endless else len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            try:
+                self.wfile.write(body if not told.endless else b"")
+                while told.endless:
+                    chunk = told.endless
+                    if is_listing:
+                        chunk = b"%x\r\n%s\r\n" % (len(chunk), chunk)
+                    told.sent += self.wfile.write(chunk)
+            except OSError:  # the client has gone
+                self.close_connection = True
 
         def log_message(self, *_: object) -> None:
             pass
@@ -71,7 +92,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
-        yield answers
+        yield told
         server.shutdown()
         thread.join()
 
@@ -79,7 +100,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
 def test_listing_without_end_ends_with_an_error(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "_LISTING_SECONDS", 0.5)
+    monkeypatch.setattr(answers, "LISTING_SECONDS", 0.5)
     endpoint.ends = False
     with pytest.raises(S3RequestError, match=r"s3://b/p: S3 does not answer in time"):
         S3Bucket("b").list_top("p")
@@ -89,13 +110,61 @@ def test_listing_without_end_ends_with_an_error(
     assert endpoint.listings <= asked + 2, "no request goes on in the background"
 
 
+@pytest.mark.parametrize(
+    ("limit", "value", "objects", "key", "message"),
+    [
+        ("MOST_LISTED", 5_000, 500, "k", "a listing of more than 5,000 objects"),
+        ("MOST_KEY_BYTES", 2**20, 500, "k" * 900, "more than 1,048,576 characters in all"),
+        ("LISTING_SECONDS", 0.5, 0, "k", "S3 does not answer in time"),
+    ],
+)
 def test_tree_without_end_ends_with_an_error(
-    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+    endpoint: Endpoint,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: str,
+    value: float,
+    objects: int,
+    key: str,
+    message: str,
 ) -> None:
-    monkeypatch.setattr(limits, "_MOST_LISTED", 5_000)
-    endpoint.ends, endpoint.objects = False, 500
-    with pytest.raises(S3RequestError, match=r"s3://b/p: S3 lists more than 5,000 objects"):
+    monkeypatch.setattr(answers, limit, value)
+    endpoint.ends, endpoint.objects, endpoint.key = False, objects, key
+    with pytest.raises(S3RequestError, match=f"s3://b/p: .*{message}"):
         list(S3Bucket("b").below("p"))
+
+
+@pytest.mark.parametrize("tree", [False, True])
+def test_page_without_end_ends_with_an_error(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, *, tree: bool
+) -> None:
+    monkeypatch.setattr(answers, "LISTING_BYTES", 32 * MIB)
+    endpoint.endless = b" " * MIB
+    bucket = S3Bucket("b")
+    with pytest.raises(S3RequestError, match="s3://b/p: S3 answers a listing that takes more than"):
+        list(bucket.below("p")) if tree else bucket.list_top("p")
+    assert endpoint.sent < 1024 * MIB
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda bucket, _: bucket.get("p/k", most=3),
+        lambda bucket, _: bucket.get_range("p/k", 0, 3),
+        lambda bucket, _: bucket.get_beginning(Stored("p/k", 3, '"abc"', 0), 3),
+        lambda bucket, file: bucket.download("p/k", file, size=3),
+    ],
+    ids=["get", "range", "beginning", "download"],
+)
+def test_object_without_end_is_read_no_further_than_expected(
+    endpoint: Endpoint, tmp_path: Path, read: Callable[[S3Bucket, IO[bytes]], object]
+) -> None:
+    """It announces 1 TiB, for which the client ended the process: it had no such memory."""
+    endpoint.endless = b"z" * MIB
+    expected = pytest.raises(S3RequestError, match="s3://b/p/k: S3 answers more than the 3 bytes")
+    with (tmp_path / "file").open("wb") as file, expected:
+        read(S3Bucket("b"), file)
+    assert (tmp_path / "file").stat().st_size == 0
+    assert endpoint.sent < 64 * MIB
 
 
 @pytest.mark.parametrize(

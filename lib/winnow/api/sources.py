@@ -13,7 +13,7 @@ from winnow.cleaning.asked import SettingsAsked
 from winnow.cleaning.request import Request
 from winnow.clock import now_ms
 from winnow.errors import UsageError
-from winnow.storage.input_file import read_input
+from winnow.storage.input_file import MOST_PROPERTIES, MOST_SETTINGS, read_input
 
 T = TypeVar("T")
 Value = str | int | float | bool
@@ -39,7 +39,7 @@ def request_of(given: Mapping[str, Any], *, touch: bool) -> Request:
     if options["settings"] is None:
         options["settings"] = asked_of(given).parsed(
             text=lambda file: _read(file, bytes.decode),
-            data=lambda file: _read(file, bytes),
+            data=lambda file: _read(file, bytes, most=MOST_PROPERTIES),
             version_option="kafka_version",
         )
     elif any(given[name] for name in _SOURCES):
@@ -84,9 +84,9 @@ def chosen(topics: str | Sequence[str]) -> tuple[str, ...]:
     return globs
 
 
-def _read(file: str, decode: Callable[[bytes], T]) -> T:
+def _read(file: str, decode: Callable[[bytes], T], *, most: int = MOST_SETTINGS) -> T:
     try:
-        return decode(read_input(file))
+        return decode(read_input(file, most=most))
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             "can't read a settings file",

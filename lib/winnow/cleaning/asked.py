@@ -6,13 +6,19 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 from winnow.errors import UsageError
 from winnow.policy.describe import parse_topic_configs_file
 from winnow.policy.server_properties import parse_server_properties_file
 from winnow.policy.sources import Settings, parse_set, parse_topic_set
 from winnow.policy.versions import asked_version
-from winnow.storage.input_file import is_regular, read_input
+from winnow.storage.input_file import (
+    MOST_PROPERTIES,
+    MOST_SETTINGS,
+    is_regular,
+    read_input,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +55,7 @@ class SettingsAsked:
         """Read and parse everything. Raises UsageError for what can't be read or understood, and
         for a pipe or a device.
         """
-        return self.parsed(text=_text, data=_data)
+        return self.parsed(text=_text, data=partial(_data, most=MOST_PROPERTIES))
 
     def parsed(
         self,
@@ -86,9 +92,9 @@ def _text(file: str) -> str:
         raise _unreadable(file, str(error)) from error
 
 
-def _data(file: str) -> bytes:
+def _data(file: str, *, most: int = MOST_SETTINGS) -> bytes:
     try:
-        return read_input(file, regular=True)
+        return read_input(file, most=most, regular=True)
     except OSError as error:
         raise _unreadable(file, error.strerror) from error
 

@@ -18,7 +18,7 @@ from winnow.policy.describe import SettingEntry
 from winnow.policy.sources import Settings
 from winnow.resources import user_state_dir
 from winnow.runtime.stop import Stop
-from winnow.storage.input_file import read_input
+from winnow.storage.input_file import MOST_PROPERTIES, MOST_SETTINGS, read_input
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
 
@@ -60,10 +60,6 @@ def stop_of(request: CommandLine) -> Stop:
     return Stop(timeout_s=value_of(request, "timeout"))
 
 
-MOST_SETTINGS = 64 << 20
-"""Maximum bytes of a file of settings. `kafka-configs --describe --all` prints 5 KB for a topic."""
-
-
 def read_bytes(file: str, *, option: str, most: int = MOST_SETTINGS) -> bytes:
     """Read the file that an option names. Raises UsageError if that fails."""
     try:
@@ -93,7 +89,7 @@ def parse_settings(request: CommandLine) -> Settings:
     """Parse all settings. Raises UsageError for anything that can't be understood."""
     settings = asked_of(request).parsed(
         text=partial(read_text, option="--topic-configs"),
-        data=partial(read_bytes, option="--server-properties"),
+        data=partial(read_bytes, option="--server-properties", most=MOST_PROPERTIES),
     )
     of_sets, of_topic_sets = map(request.origins.get, ("sets", "topic_sets"))
     return replace(

@@ -20,9 +20,10 @@ Sections of users, clients, groups and loggers are ignored.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from winnow.budget import Budget
 from winnow.errors import UsageError
 from winnow.policy.config import Value
 from winnow.policy.keys import (
@@ -40,8 +41,8 @@ from winnow.state import ALL_BROKERS, Section
 _ENTITY = r"(?P<entity>\S++(?:\s++\S++)*?)\s++are"  # word by word: takes linear time
 _SECTION = re.compile(rf"(?P<which>Dynamic|All|Default)\s+configs\s+for\s+{_ENTITY}:?$")
 _ONE_LINE = re.compile(rf"Configs\s+for\s+{_ENTITY}\b:?\s*(?P<pairs>.*)$")
-_ENTRY = re.compile(
-    r"(?P<key>[^=\s]+)=(?P<value>.*?) sensitive=(?:true|false) synonyms=\{(?P<synonyms>.*)\}\s*$"
+_ENTRY = re.compile(  # of a line that ends with }: then the first match takes linear time
+    r"(?P<key>[^=\s]+)=(?P<value>.*?) sensitive=(?:true|false) synonyms=\{(?P<synonyms>.*)$"
 )
 _BARE = re.compile(r"(?P<key>[^=\s]+)=(?P<value>.*)$")
 _SYNONYM_SOURCE = re.compile(r"(?:^|,\s*)([A-Z][A-Z_]+):")
@@ -56,6 +57,10 @@ _ALL_BROKERS = frozenset({"brokers in the cluster", "default brokers"})
 _TOPIC_OVERRIDE = "DYNAMIC_TOPIC_CONFIG"
 _OTHER = ("other", "")
 _OPTION = "--topic-configs"
+_MOST_LINES = 1_000_000
+"""Lines with a setting or a topic. Each takes up to 1 KB of memory."""
+MOST_NOTES = 20
+"""Notes of a kind about one file; further ones are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +103,17 @@ def parse_topic_configs(text: str) -> DescribedConfigs:
     return DescribedConfigs(
         entries=reader.entries,
         described=frozenset(reader.described),
-        notes=tuple(dict.fromkeys(reader.notes)),
+        notes=counted_notes(list(dict.fromkeys(reader.notes)), what=_OPTION),
+    )
+
+
+def counted_notes(notes: Sequence[str], *, what: str) -> tuple[str, ...]:
+    """Return the first of the notes about `what`, and one with the number of all others."""
+    more = len(notes) - MOST_NOTES
+    return (
+        tuple(notes)
+        if more <= 1
+        else (*notes[:MOST_NOTES], f"{what}: {more:,} more settings are ignored")
     )
 
 
@@ -142,17 +157,23 @@ class _Reader:
         self.entries: dict[Section, dict[str, SettingEntry]] = {}
         self.described: set[Section] = set()
         self.notes: list[str] = []
+        self._lines = Budget(
+            _MOST_LINES, "lines and settings", "the file of topic configs is too large",
+            hint="Print the configs of fewer topics at a time, or without --all.", error=UsageError,
+        )  # fmt: skip
 
     def read(self, line: str, where: str) -> None:
+        self._lines.take(1, where)
         text = line.strip()
         if section := _SECTION.match(text):
             self._open(section["entity"], overrides_only=section["which"] != "All")
         elif one_line := _ONE_LINE.match(text):
             self._open(one_line["entity"], overrides_only=True)
             for pair in filter(None, _NEXT_PAIR.split(one_line["pairs"].strip())):
+                self._lines.take(1, where)
                 key, _, value = pair.partition("=")
                 self._printed(key, value, where)
-        elif entry := _ENTRY.match(text):
+        elif text.endswith("}") and (entry := _ENTRY.match(text)):
             if self._section is None:
                 raise UsageError(
                     "a config without a heading that names its topic or broker",
@@ -161,7 +182,7 @@ class _Reader:
                     found=text,
                     where=where,
                 )
-            self._printed(entry["key"], entry["value"], where, synonyms=entry["synonyms"])
+            self._printed(entry["key"], entry["value"], where, synonyms=entry["synonyms"][:-1])
         elif self._section and line[0].isspace() and (bare := _BARE.match(text)):
             self._printed(bare["key"], bare["value"], where)
         else:

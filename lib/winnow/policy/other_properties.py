@@ -8,14 +8,12 @@ its logs lie, and if it is not the file of another program. Values that come fro
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from winnow.errors import UsageError
 
 OF_A_BROKER = ("node.id", "broker.id", "process.roles", "zookeeper.connect", "log.dir", "log.dirs")
 """A broker's file has at least one of these."""
-_REFERENCE = re.compile(r"\$\{([^}]*?):(?:[^}]*?:)?[^}]*?\}")
 _PROVIDERS = "config.providers"
 _ALSO_OF_OTHERS = "zookeeper.connect"
 """Also in files of old clients and of programs beside a broker. So it needs one of _SETTINGS."""
@@ -119,9 +117,19 @@ def from_providers(own: Mapping[str, str]) -> frozenset[str]:
     broker takes the text as it is. `own`: all keys and values of the file.
     """
     names = {name.strip() for name in own.get(_PROVIDERS, "").split(",")} - {""}
-    return frozenset(
-        key for key, value in own.items() if names.intersection(_REFERENCE.findall(value))
-    )
+    return frozenset(key for key, value in own.items() if names.intersection(providers_in(value)))
+
+
+def providers_in(value: str) -> Iterator[str]:
+    """Yield the provider of each reference `${PROVIDER:PATH:KEY}` or `${PROVIDER:KEY}`, as Kafka's
+    `ConfigTransformer` finds them, whose pattern takes no linear time.
+    """
+    at = value.find("${")
+    while at >= 0 and (end := value.find("}", at)) >= 0:
+        colon = value.find(":", at, end)
+        if colon >= 0:
+            yield value[at + 2 : colon]
+        at = value.find("${", end)
 
 
 def not_asked(key: str, value: str, *, where: str) -> UsageError:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from winnow.errors import UsageError
 from winnow.policy.config import BY_BROKER_NAME, BY_TOPIC_NAME
-from winnow.policy.describe import SettingEntry
+from winnow.policy.describe import MOST_NOTES, SettingEntry, counted_notes
 from winnow.policy.keys import Ignored, Wrong, parse_broker_value, unknown_key, unless_wrong
 from winnow.policy.other_properties import check_is_of_a_broker, from_providers, not_asked
 
@@ -98,11 +98,13 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
             parsed = unless_wrong(parse_broker_value, element.key, element.value, where=where)
             if parsed is not None:
                 entries[element.key] = SettingEntry(element.key, parsed, where)
+            elif len(notes) > MOST_NOTES and _is_noted(element.key):
+                notes.append("")
             elif element.key in BY_TOPIC_NAME:
                 notes.append(
                     f"{where}: {element.key} is a topic config, which a broker ignores here"
                 )
-            elif element.key.startswith("log."):
+            elif _is_noted(element.key):
                 notes.append(
                     f"{unknown_key(element.key, list(BY_BROKER_NAME), where=where)} Ignored, as by "
                     "a broker."
@@ -133,7 +135,7 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
         )
     return ServerProperties(
         entries,
-        tuple(notes),
+        counted_notes(notes, what=file),
         metadata_log_dir=None if _METADATA_DIR in provided else own.get(_METADATA_DIR) or None,
         file=file,
         node_id=int(node_id) if _NODE_ID.fullmatch(node_id) else None,
@@ -141,6 +143,11 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
         own=own,
         places_from_provider=tuple(key for key in (log_dirs, _METADATA_DIR) if key in provided),
     )
+
+
+def _is_noted(key: str) -> bool:
+    """Return whether an unknown key is probably a mistake."""
+    return key in BY_TOPIC_NAME or key.startswith("log.")
 
 
 def parse_server_properties_file(data: bytes, *, file: str) -> ServerProperties:

@@ -14,6 +14,10 @@ from winnow.storage.guarded import held, kind_of
 from winnow.words import size
 
 MOST_BYTES = 2**30
+MOST_SETTINGS = 64 << 20
+"""Of a file of settings. `kafka-configs --describe --all` prints 5 KB for a topic."""
+MOST_PROPERTIES = 4 << 20
+"""Of a broker's server.properties, which has some KB."""
 MOST_SECONDS = 300
 """Of a pipe: `<(kafka-configs.sh ...)` takes seconds. Nobody may write to it, or without end."""
 _PIECE = 1 << 20

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import re
 import tempfile
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 import obstore
 from obstore.exceptions import NotFoundError
@@ -20,6 +19,7 @@ from obstore.exceptions import NotFoundError
 from winnow.storage.contract import NewFile
 from winnow.storage.file_tree import PIECE_BYTES
 from winnow.storage.io_counters import count_io
+from winnow.storage.s3 import answers
 from winnow.storage.s3.client import (
     ObjectChangedError,
     S3RequestError,
@@ -31,11 +31,8 @@ from winnow.storage.s3.client import (
 )
 from winnow.storage.s3.memory import Stored
 
-_T = TypeVar("_T")
 _IN_PARTS_FROM = 2 * PIECE_BYTES
 _DELETED_AT_ONCE = 1000
-_LISTING_SECONDS = 120
-_MOST_LISTED = 2_000_000
 _TAG = re.compile(r"[ -~]{0,1000}")
 AT_ONCE = 16
 """Concurrent requests of this process to a bucket. A request in several parts counts once."""
@@ -68,22 +65,27 @@ class S3Bucket:
     def list_top(self, prefix: str) -> tuple[list[Stored], list[str]]:
         """Return the objects directly below a prefix, and the names of the prefixes there."""
         with self._request(prefix):
-            found = _in_time(lambda: obstore.list_with_delimiter_async(self._store, prefix or None))
+            found = answers.listed(
+                lambda: obstore.list_with_delimiter_async(self._store, prefix or None),
+                self.url(prefix),
+            )
         objects = [self._stored(meta) for meta in found["objects"] if meta["path"] != prefix]
         return objects, [str(path).rpartition("/")[2] for path in found["common_prefixes"]]
 
     def below(self, prefix: str) -> Iterator[Stored]:
         """Yield all objects below a prefix, asking for a thousand at a time."""
-        left = _MOST_LISTED
+        where, objects, key_bytes = self.url(prefix), 0, 0
         with self._request(prefix):
-            for found in obstore.list(self._store, prefix or None, chunk_size=1000):
-                left -= len(found)
-                if left < 0:
-                    raise S3RequestError(
-                        errno.EREMOTEIO,
-                        f"S3 lists more than {_MOST_LISTED:,} objects",
-                        self.url(prefix),
+            pages = obstore.list(self._store, prefix or None, chunk_size=1000)
+            while found := answers.listed(lambda: anext(pages, ()), where):
+                objects += len(found)
+                key_bytes += sum(len(meta["path"]) for meta in found)
+                if objects > answers.MOST_LISTED or key_bytes > answers.MOST_KEY_BYTES:
+                    what = (
+                        f"a listing of more than {answers.MOST_LISTED:,} objects, or of keys with "
+                        f"more than {answers.MOST_KEY_BYTES:,} characters in all"
                     )
+                    raise answers.too_much(what, where)
                 yield from (self._stored(meta) for meta in found if meta["path"] != prefix)
 
     def list_right_in(self, prefixes: Iterable[str]) -> dict[str, Stored]:
@@ -98,14 +100,15 @@ class S3Bucket:
         stored = self._stored(answer.meta)
         return stored, mtime_of(answer.attributes, stored.modified_ns)
 
-    def get(self, key: str) -> tuple[bytes, Stored]:
-        data, answer = self._get(key, {})
+    def get(self, key: str, *, most: int = answers.MOST_WHOLE) -> tuple[bytes, Stored]:
+        """Return a whole object. TooLongError if it has more than `most` bytes."""
+        data, answer = self._get(key, {}, most)
         return data, self._stored(answer.meta)
 
-    def _get(self, key: str, options: Any) -> tuple[bytes, Any]:  # noqa: ANN401 - obstore's own types
+    def _get(self, key: str, options: Any, most: int) -> tuple[bytes, Any]:  # noqa: ANN401 - obstore's own types
         with self._request(key):
             answer = obstore.get(self._store, key, options=options)
-            data = bytes(answer.bytes())
+            data = b"".join(answers.pieces(answer, most, self.url(key), size=PIECE_BYTES))
         count_io(read=len(data), files=1)
         return data, answer
 
@@ -115,8 +118,8 @@ class S3Bucket:
             return b""
         same = {} if etag is None else {"if_match": etag}
         try:
-            return self._get(key, {"range": (start, start + length), **same})[0]
-        except (FileNotFoundError, ObjectChangedError):
+            return self._get(key, {"range": (start, start + length), **same}, length)[0]
+        except (FileNotFoundError, ObjectChangedError, answers.TooLongError):
             raise
         except OSError:
             # Implementations answer a range beyond the end with different errors.
@@ -129,8 +132,9 @@ class S3Bucket:
         or of its upload. ObjectChangedError if it has been replaced, FileNotFoundError if removed.
         """
         some = {"range": (0, length)} if length < stored.size else {}
-        data, answer = self._get(stored.key, {"if_match": stored.etag, **some})
-        if len(data) != min(length, stored.size):
+        wanted = min(length, stored.size)
+        data, answer = self._get(stored.key, {"if_match": stored.etag, **some}, wanted)
+        if len(data) != wanted:
             raise ObjectChangedError(f"{self.url(stored.key)}: it has another size than listed")
         return data, mtime_of(answer.attributes, stored.modified_ns)
 
@@ -157,17 +161,21 @@ class S3Bucket:
                 return self.create(key, data, mtime_ns=mtime_ns)
             return self.replace(key, data, etag=over, mtime_ns=mtime_ns)
         except (FileExistsError, ObjectChangedError):
-            with suppress(FileNotFoundError):
-                found, stored = self.get(key)
+            with suppress(FileNotFoundError, answers.TooLongError):
+                found, stored = self.get(key, most=len(data))
                 if found == data:
                     return stored.etag
             raise ObjectChangedError(f"{self.url(key)}: somebody else has written it") from None
 
-    def download(self, key: str, into: IO[bytes], *, etag: str = "") -> Mapping[Any, str]:
-        """Write an object to a file and return its metadata. ObjectChangedError for another tag."""
+    def download(
+        self, key: str, into: IO[bytes], *, size: int, etag: str = ""
+    ) -> Mapping[Any, str]:
+        """Write an object to a file and return its metadata. ObjectChangedError for another tag,
+        TooLongError for more bytes than `size`.
+        """
         with self._request(key):
             answer = obstore.get(self._store, key, options={"if_match": etag} if etag else {})
-            into.writelines(answer.stream(min_chunk_size=PIECE_BYTES))
+            into.writelines(answers.pieces(answer, size, self.url(key), size=PIECE_BYTES))
         return answer.attributes
 
     def upload(
@@ -189,12 +197,12 @@ class S3Bucket:
         parts = {"use_multipart": True, "chunk_size": PIECE_BYTES, "max_concurrency": 2}
         return self._put(key, file, mtime_ns, **parts)
 
-    def rewrite(self, key: str, mtime_ns: int) -> str:
-        """Write the same bytes again with this time, and return the tag. For an object that nobody
-        else writes.
+    def rewrite(self, key: str, mtime_ns: int, *, size: int) -> str:
+        """Write the same bytes again with this time, and return the tag. For an object of this size
+        that nobody else writes.
         """
         with tempfile.TemporaryFile(prefix="winnow-") as spooled:
-            self.download(key, spooled)
+            self.download(key, spooled, size=size)
             return self.upload(key, spooled, mtime_ns=mtime_ns, replace=True)
 
     def copy(self, source: str, target: str) -> None:
@@ -256,18 +264,6 @@ class S3NewFile(NewFile):
 
     def close(self) -> None:
         self._file.close()
-
-
-def _in_time(request: Callable[[], Awaitable[_T]]) -> _T:
-    """Return the answer to a request. TimeoutError after _LISTING_SECONDS: an endpoint may name the
-    next page of a listing without end. In a thread: that of a notebook has its own event loop.
-    """
-
-    async def answer() -> _T:
-        return await asyncio.wait_for(request(), _LISTING_SECONDS)
-
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, answer()).result()
 
 
 def _tag(meta: Any, where: str) -> str:  # noqa: ANN401

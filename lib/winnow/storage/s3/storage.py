@@ -145,7 +145,7 @@ class S3Storage(Objects):
         elif self._time_of(found) != mtime_ns:
             if change is not None:
                 raise _unsupported("setting a time inside a change", path)
-            etag = self.bucket.rewrite(key, mtime_ns)
+            etag = self.bucket.rewrite(key, mtime_ns, size=found.size)
             self.written(key, found.size, etag, mtime_ns)
 
     def _time_of(self, found: Found) -> int:

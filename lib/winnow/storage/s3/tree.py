@@ -12,6 +12,7 @@ from winnow.storage.creating import create_file
 from winnow.storage.file_tree import MOST_ON_TOP, FileTree, StoredFile, size_changed
 from winnow.storage.guarded import open_file
 from winnow.storage.local import LocalStorage
+from winnow.storage.s3.answers import TooLongError
 from winnow.storage.s3.bucket import S3Bucket
 from winnow.storage.s3.client import ObjectChangedError, bucket_and_key, mtime_of
 from winnow.storage.s3.memory import inside, key_of, name_of
@@ -59,8 +60,10 @@ class S3Tree(FileTree):
         with open(create_file(path, shared=True), "wb") as target:
             try:
                 # Don't fetch another object that replaced it since the listing.
-                attributes = self._bucket.download(self._key(file.name), target, etag=file.stamp)
-            except ObjectChangedError:
+                attributes = self._bucket.download(
+                    self._key(file.name), target, size=file.size, etag=file.stamp
+                )
+            except (ObjectChangedError, TooLongError):
                 raise size_changed(self, file, -1) from None
             found = target.tell()
         if found != file.size:
