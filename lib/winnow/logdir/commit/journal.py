@@ -13,10 +13,18 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from winnow.errors import CorruptLogError
+from winnow.errors import NO_SPACE, CorruptLogError
 from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.files import pieces
-from winnow.logdir.names import INDEX, JOURNAL, LOG, SEGMENT_SUFFIXES, TIMEINDEX, segment_file
+from winnow.logdir.names import (
+    INDEX,
+    JOURNAL,
+    LOG,
+    PREPARED,
+    SEGMENT_SUFFIXES,
+    TIMEINDEX,
+    segment_file,
+)
 from winnow.logdir.stored import FromMinusOne, Natural, plain, stored
 from winnow.state import Sources
 from winnow.storage.contract import Storage
@@ -171,17 +179,30 @@ def file_crc32c(storage: Storage, path: str) -> int:
 def write_journal(storage: Storage, staging: str, journal: Journal) -> None:
     """Write it to the staging directory, replacing an earlier one. When this returns, the journal
     and the names of all staged files are durable.
+
+    On a full disk the room of `prepared.json` is used: it says more than the journal, and is not
+    needed any more. Without both, staged files are a leftover, and the log is as it was.
     """
     path, temporary = f"{staging}/{JOURNAL}", f"{staging}/{JOURNAL}.tmp"
-    content = {"version": VERSION, **_as_written(journal)}
+    data = json.dumps({"version": VERSION, **_as_written(journal)}).encode()
     with storage.changing(staging):
-        if storage.exists(temporary):
-            storage.unlink(temporary)
-        storage.create(temporary, json.dumps(content).encode())
+        try:
+            _create_anew(storage, temporary, data)
+        except OSError as error:
+            if error.errno not in NO_SPACE or not storage.exists(f"{staging}/{PREPARED}"):
+                raise
+            storage.unlink(f"{staging}/{PREPARED}")
+            _create_anew(storage, temporary, data)
         storage.fsync_dir(staging)
         storage.rename(temporary, path)
         storage.fsync_dir(staging)
     storage.fsync_dir(staging.rpartition("/")[0])
+
+
+def _create_anew(storage: Storage, path: str, data: bytes) -> None:
+    if storage.exists(path):
+        storage.unlink(path)
+    storage.create(path, data)
 
 
 def _as_written(journal: Journal) -> dict[str, Any]:
