@@ -133,6 +133,12 @@ def test_tree_without_end_ends_with_an_error(
         list(S3Bucket("b").below("p"))
 
 
+@pytest.mark.parametrize("objects", [0, 1, 999, 1_000, 1_001, 2_500])
+def test_tree_that_ends_is_listed_whole(endpoint: Endpoint, objects: int) -> None:
+    endpoint.objects = objects
+    assert len({stored.key for stored in S3Bucket("b").below("p")}) == objects
+
+
 @pytest.mark.parametrize("tree", [False, True])
 def test_page_without_end_ends_with_an_error(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, *, tree: bool

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from functools import partial
 from typing import IO, Any
 
 import obstore
@@ -77,7 +78,7 @@ class S3Bucket:
         where, objects, key_bytes = self.url(prefix), 0, 0
         with self._request(prefix):
             pages = obstore.list(self._store, prefix or None, chunk_size=1000)
-            while found := answers.listed(lambda: anext(pages, ()), where):
+            while found := answers.listed(partial(_next, pages), where):
                 objects += len(found)
                 key_bytes += sum(len(meta["path"]) for meta in found)
                 if objects > answers.MOST_LISTED or key_bytes > answers.MOST_KEY_BYTES:
@@ -264,6 +265,14 @@ class S3NewFile(NewFile):
 
     def close(self) -> None:
         self._file.close()
+
+
+async def _next(pages: Any) -> Any:  # noqa: ANN401 - obstore's own types
+    """Return the next objects of a listing, none at its end."""
+    try:
+        return await pages.__anext__()
+    except StopAsyncIteration:  # `anext` with a default value fails on obstore's
+        return ()
 
 
 def _tag(meta: Any, where: str) -> str:  # noqa: ANN401
