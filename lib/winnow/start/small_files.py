@@ -98,7 +98,8 @@ def _checkpoint_problems(data: bytes, words: int) -> Iterator[CheckpointProblem]
         found = line.split(maxsplit=words)
         numbers = found[1:] if words == 3 else found
         limits = [*[MAX_INT] * (len(numbers) - 1), MAX_LONG]
-        if len(found) != words:
+        # Java's `split` finds an empty word before a space at the beginning.
+        if len(found) != words or line[:1].isspace():
             yield problem(f"its line {number} is malformed")
         elif not all(map(_is_number, numbers, limits)):
             yield problem(f"its line {number} has no number that Java reads", is_number=True)

@@ -117,6 +117,8 @@ def test_offset_checkpoint_has_a_limit_of_entries(
         (b"0\n0\n\n", "line 3 is malformed"),
         (b"0", None),
         (b"1", "first line is not version 0"),
+        (b"0\n1\n0 5 \n", None),
+        (b"0\n1\n 0 5\n", "line 3 is malformed"),
         (b"0\nx", "second line is not a number"),
         (b"\xff\n0", "first line is not version 0"),
     ],
