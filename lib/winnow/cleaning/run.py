@@ -29,7 +29,7 @@ from winnow.cleaning.rewrite.compaction import estimate
 from winnow.cleaning.summaries.store import with_summaries
 from winnow.cleaning.zeros import ZerosFirst, cut_zeros, zeros_first
 from winnow.logdir.live.read_view import view_notes
-from winnow.logdir.lock import locked, why_seen_here_only
+from winnow.logdir.lock import locked
 from winnow.logdir.survey import LogDir, check_one_node, strangers_in, survey_log_dirs, topics_of
 from winnow.logdir.torn import behind_in, torn
 from winnow.policy.free import file_bytes
@@ -42,6 +42,7 @@ from winnow.runtime.throttle import BESIDE_BROKER, limiting_io, limiting_io_besi
 from winnow.start.broker import expected_starts
 from winnow.start.values import BrokerStart
 from winnow.storage.live.read_view import views
+from winnow.storage.mounts import why_seen_here_only
 from winnow.storage.places import Places
 from winnow.words import counted, first_few, roughly, size
 

@@ -13,7 +13,7 @@ import fcntl
 import os
 import re
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from glob import iglob
 
@@ -41,15 +41,6 @@ _SECRET = re.compile(
 _FLOCK = struct.Struct("hhqqi4x")
 """`struct flock` of 64-bit Linux: l_type, l_whence, l_start, l_len (0: to the end), l_pid."""
 
-_MOUNTS = "/proc/self/mountinfo"
-_LOCAL_ONLY = {
-    "nfs": frozenset({"nolock", "local_lock=all", "local_lock=posix"}),
-    "nfs4": frozenset({"nolock", "local_lock=all", "local_lock=posix"}),
-    "cifs": frozenset({"nobrl", "forcemandatorylock"}),
-    "smb3": frozenset({"nobrl", "forcemandatorylock"}),
-}
-"""File system type -> mount options with which only the host that takes a record lock sees it."""
-
 
 def lock_log_dir(log_dir: str) -> ExitStack | Lease:
     """Lock a log directory that is to be changed, until `close()` or the end of the `with` block.
@@ -65,8 +56,9 @@ def lock_log_dir(log_dir: str) -> ExitStack | Lease:
 def lock_to_read(log_dir: str) -> AbstractContextManager[object]:
     """Lock a log directory for reading, as by `lock_log_dir`: a broker must not start meanwhile.
     Where the file system is mounted read-only, as a snapshot may be, the lock of a broker that
-    stopped is shared. If a broker runs, no lock is taken, and the block reads through a read view
-    (`winnow.logdir.live.read_view`).
+    stopped is shared. Where it is so full that there can be no `.lock`, no lock is taken: a broker
+    can't take one there either. If a broker runs, no lock is taken, and the block reads through a
+    read view (`winnow.logdir.live.read_view`).
 
     For a URL nothing is written. No broker runs there, so it is enough that nobody holds the lease
     at the start. Readers notice files that a run replaces meanwhile.
@@ -79,22 +71,39 @@ def lock_to_read(log_dir: str) -> AbstractContextManager[object]:
         return _lock(log_dir)
     except WinnowError as error:
         cause = error.__cause__
-        shared = isinstance(cause, OSError) and cause.errno == errno.EROFS
-        if shared and (lock := share_log_dir(log_dir)) is not None:
+        number = cause.errno if isinstance(cause, OSError) else None
+        if number == errno.EROFS and (lock := share_log_dir(log_dir)) is not None:
             return lock
+        if number in NO_SPACE:
+            return nullcontext()
         raise
 
 
 def _lock(log_dir: str) -> ExitStack:
+    path = f"{log_dir}/{LOCK}"
     try:
-        return _locked(log_dir, _open_or_create(f"{log_dir}/{LOCK}"), fcntl.F_WRLCK)
+        while True:
+            fd = _open_or_create(path)
+            lock = _locked(log_dir, fd, fcntl.F_WRLCK)
+            if _is_at(path, fd):
+                return lock
+            lock.close()
     except OSError as error:
         raise _no_lock(log_dir, error) from error
 
 
+def _is_at(path: str, fd: int) -> bool:
+    """Return whether an open file still has this name. A broker from 3.9 on removes its `.lock`
+    when it stops. The next broker makes a new one, and does not see a lock on the old one.
+    """
+    with suppress(OSError):
+        return os.path.samestat(status_of(path), os.fstat(fd))
+    return False
+
+
 def _locked(log_dir: str, fd: int, kind: int) -> ExitStack:
-    """Lock an open file until the stack is closed. The file is kept: brokers never remove it
-    either. Raises LogDirInUseError if somebody holds the lock, else OSError.
+    """Lock an open file until the stack is closed. The file is kept. Raises LogDirInUseError if
+    somebody holds the lock, else OSError.
     """
     try:
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _whole_file(kind))
@@ -231,6 +240,11 @@ def _no_lock(log_dir: str, error: OSError) -> WinnowError:
         )
     else:
         hint = "A broker would not start on it either."
+        if error.errno in NO_SPACE:
+            hint = (
+                "The lock is a new file, and the file system is full: first move a file that is no "
+                f"part of a log elsewhere. {hint}"
+            )
         with suppress(OSError):
             if error.errno in NO_SPACE and lacks_inodes(Places().volume(log_dir)):
                 hint = f"{FREE_INODES}. {hint}"
@@ -347,36 +361,21 @@ def locked(
                 if not beside_preparations and not is_remote(log_dir.path):
                     locks.enter_context(alone_on(log_dir.path, needed=False))
                 storage.settle(log_dir.path)
-        yield survey_log_dirs(storage, log_dirs, to_change=to_change)
+        surveyed = survey_log_dirs(storage, log_dirs, to_change=to_change)
+        for log_dir in surveyed if to_change else ():
+            _check_still_locked(log_dir)
+        yield surveyed
 
 
-def why_seen_here_only(path: str) -> str | None:
-    """Return a warning if other hosts do not see the lock on this log directory, else None. None
-    also if that cannot be found out.
+def _check_still_locked(log_dir: LogDir) -> None:
+    """Raise LogDirInUseError if a broker that was just ending has removed the `.lock` after it was
+    locked here.
     """
-    try:
-        with open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as mounts:
-            found = local_only(mounts, status_of(path).st_dev)
-    except (CorruptLogError, OSError):  # no Linux, or no /proc
-        return None
-    if found is None:
-        return None
-    return (
-        f"only this host sees the lock on {path} ({found}). A broker on another host is "
-        "neither kept out nor detected. Make sure that there is none"
-    )
-
-
-def local_only(mounts: Iterable[str], device: int) -> str | None:
-    """Return type and option of the device's mount if its locks are local. `mounts`: mountinfo."""
-    number = f"{os.major(device)}:{os.minor(device)}"
-    for line in mounts:
-        mount, _, system = line.partition(" - ")
-        mount_words, system_words = mount.split(), system.split()
-        if len(mount_words) < 6 or len(system_words) < 3 or mount_words[2] != number:
-            continue
-        options = {*mount_words[5].split(","), *system_words[2].split(",")}
-        local = _LOCAL_ONLY.get(system_words[0], frozenset()) & options
-        if local:
-            return f"{system_words[0]} mounted with {', '.join(sorted(local))}"
-    return None
+    if not (
+        is_remote(log_dir.path) or log_dir.in_doubt or Places().exists(f"{log_dir.path}/{LOCK}")
+    ):
+        raise LogDirInUseError(
+            f"the log directory {log_dir.path} was in use until now",
+            found=f"no {LOCK}, which a broker removes when it stops",
+            hint="Run again.",
+        )

@@ -10,13 +10,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.disks import disk_or_skip, fill_names
 from winnow.errors import LogDirInUseError, WinnowError
-from winnow.logdir.lock import lock_log_dir, lock_to_read
+from winnow.logdir.lock import lock_log_dir, lock_to_read, locked
+from winnow.storage.guarded import open_file
 
 # Both wait for the end of their input while they hold the lock; both say whether they got it.
 _POSIX = """
@@ -132,6 +134,55 @@ def test_lock_file_is_created_and_kept(log_dir: Path) -> None:
     lock.close()
     lock_log_dir(str(log_dir)).close()
     assert (log_dir / ".lock").stat().st_size == 0
+
+
+def test_lock_file_that_an_ending_broker_removes_is_not_the_lock(
+    log_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka from 3.9 on removes `.lock` when it stops, and the next broker makes a new one."""
+    (log_dir / ".lock").touch()
+    opened = []
+
+    def open_before_it_is_removed(path: str, flags: int) -> int:
+        descriptor = open_file(path, flags)
+        if not opened:
+            os.unlink(path)
+        opened.append(path)
+        return descriptor
+
+    monkeypatch.setattr("winnow.logdir.lock.open_file", open_before_it_is_removed)
+    with lock_log_dir(str(log_dir)), pytest.raises(LogDirInUseError):
+        lock_log_dir(str(log_dir))
+    assert len(opened) > 1
+
+
+def test_run_ends_if_the_lock_file_was_removed_after_it_was_locked(
+    log_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (log_dir / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
+
+    def locked_before_it_is_removed(path: str) -> ExitStack:
+        lock = lock_log_dir(path)
+        os.unlink(f"{path}/.lock")
+        assert isinstance(lock, ExitStack)
+        return lock
+
+    monkeypatch.setattr("winnow.logdir.lock.lock_log_dir", locked_before_it_is_removed)
+    with pytest.raises(LogDirInUseError, match="was in use until now"):  # noqa: SIM117
+        with locked([str(log_dir)], to_change=True):
+            raise AssertionError
+
+
+def test_directory_on_a_disk_without_room_for_a_lock_is_only_read(tmp_path: Path) -> None:
+    with disk_or_skip(tmp_path / "disk", mib=4, options=",nr_inodes=64") as disk:
+        log_dir = disk / "kafka"
+        log_dir.mkdir()
+        (log_dir / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
+        fill_names(disk)
+        with locked([str(log_dir)], to_change=False) as [found]:
+            assert found.meta.node_id == 1
+        with pytest.raises(WinnowError, match="first move a file that is no part of a log"):
+            lock_log_dir(str(log_dir))
 
 
 def test_missing_permission_names_the_owner() -> None:

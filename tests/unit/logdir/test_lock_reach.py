@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from winnow.logdir.lock import local_only, why_seen_here_only
+from winnow.storage.mounts import local_only, why_seen_here_only
 
 DEVICE = os.makedev(0, 53)
 LINE = (

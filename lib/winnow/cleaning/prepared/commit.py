@@ -35,11 +35,12 @@ from winnow.logdir.commit.recovery import recover
 from winnow.logdir.commit.roll_forward import put_right
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.live.alone import alone_on
-from winnow.logdir.lock import locked, why_seen_here_only
+from winnow.logdir.lock import locked
 from winnow.logdir.survey import LogDir, strangers_in, topics_of
 from winnow.policy.sources import Unknown
 from winnow.runtime.failure import Failure, failure
 from winnow.state import TopicPartition
+from winnow.storage.mounts import why_seen_here_only
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
 from winnow.survey.place import PartitionPlace
