@@ -37,6 +37,8 @@ class LogToLoad:
     """Of its logs, about: decides which are read first."""
     error: str | None
     """Why it can't be recovered, if that is known before it is read."""
+    users: tuple[int, ...]
+    """As whom the broker may run: see `start.rights`."""
     behind_link: bool = False
     """Its directory, or an entry in it, is a symbolic link."""
     clean_shutdown: bool = False
@@ -47,8 +49,6 @@ class LogToLoad:
     """The loader renames `.swap` files and reads nothing of them but their end (from 3.0 on)."""
     high_watermark: int = 0
     """Of the checkpoint, 0 if there is none."""
-    users: tuple[int, ...] = ()
-    """Who the broker may run as: see `start.rights`."""
     has_been_compacted: bool = False
     """The cleaner's checkpoint has an offset of it."""
 

@@ -21,6 +21,7 @@ from winnow.logdir.names import (
     LEADER_EPOCHS,
     LOG,
     PARTITION_METADATA,
+    SWAP,
     TIMEINDEX,
     DirectoryKind,
     base_offset_of,
@@ -29,7 +30,13 @@ from winnow.logdir.names import (
 from winnow.logdir.unflushed import unflushed_from
 from winnow.policy.config import TopicConfig
 from winnow.policy.sources import Unknown
-from winnow.start.files import FinishedSwap, Look, PartitionFiles, finished_swap
+from winnow.start.files import (
+    FinishedSwap,
+    Look,
+    PartitionFiles,
+    finished_swap,
+    loader_offset,
+)
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.loader import load_log
 from winnow.start.loss import Loss, loss_by_swap, loss_in, loss_of
@@ -135,13 +142,16 @@ def _lost_end(storage: Storage, log: LogToLoad) -> str:
 def _outcome_with_swap(storage: Storage, log: LogToLoad, config: TopicConfig) -> _Outcome:
     """Return what a loader leaves, after it has finished an interrupted swap."""
     directory = log.directory
-    swap = finished_swap(storage, directory)
-    if swap is not None and not log.renames_swaps:
+    swaps = [e.name for e in storage.list_dir(directory) if e.name.endswith(SWAP)]
+    if swaps and not log.renames_swaps:
+        for name in swaps:
+            loader_offset(name)  # raises for a name with which no version starts
         raise UnpredictedLoadError(
             "an interrupted swap, which releases before 3.0 finish in another way",
             where=directory,
             hint="`recover` finishes it.",
         )
+    swap = finished_swap(storage, directory)
     outcome = _outcome_of(storage, directory, load_log(storage, log, config, swap), swap)
     if swap is None:
         return outcome

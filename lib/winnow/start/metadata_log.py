@@ -41,6 +41,7 @@ from winnow.start.node_files import (
     quorum_version,
     voters_of,
 )
+from winnow.start.rights import users_of
 from winnow.start.small_files import Problem, topic_id_or_problem
 from winnow.start.values import Fate, KnownTopics, LogStart
 from winnow.state import TopicPartition
@@ -193,6 +194,7 @@ def _question(log_dir: str, now: int) -> LogQuestion:
         now=now,
         bytes=0,
         error=None,
+        users=users_of(log_dir),
     )
     return LogQuestion(log, _UNKNOWN_TOPICS, None)
 

@@ -4,6 +4,7 @@ written down and made again, to the bit.
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 from collections.abc import Callable
@@ -166,6 +167,10 @@ def _mode(path: Path, _: Path, mode: str) -> None:
     path.chmod(int(mode, 8))
 
 
+def _own(path: Path, _: Path, user: str) -> None:
+    os.chown(path, int(user), -1)
+
+
 def _noise(path: Path, length: int) -> bytes:
     return random.Random(path.name).randbytes(length)
 
@@ -195,4 +200,5 @@ CHANGES: dict[str, Callable[..., None]] = {
     "mkdir": _mkdir,
     "link": _link,
     "mode": _mode,
+    "own": _own,
 }

@@ -61,6 +61,18 @@ KNOWN: tuple[Known, ...] = (
         "from its start, 3.9.2 ends. Winnow says that it is not known.",
     ),
     Known(
+        r"^3\.9\.2 killed: .*leader-epoch-checkpoint\.tmp",
+        r"^broker: does-not-start, starts",
+        "3.9 goes on after a kill if it can't write leader-epoch-checkpoint.tmp, as if the "
+        "partition were being deleted. Winnow says that the log directory goes offline.",
+    ),
+    Known(
+        r"^3\.9\.2 killed: write b/\.lock",
+        r": (loads|recovers), no leader$",
+        "With a log directory offline after a kill, 3.9 may leave partitions of the other one "
+        "without a leader. Winnow says of the first directory only that it goes offline.",
+    ),
+    Known(
         r"^2\.8",
         r"^broker: offline, stops",
         "2.8 ends where later versions take the log directory offline: when it can't read or write "
@@ -75,6 +87,12 @@ KNOWN: tuple[Known, ...] = (
         r"^2\.8.*\d\.log hello",
         r": unknown .*does not begin with an offset",
         "2.8 takes a file name of fewer digits for an offset. Winnow does not foretell the rest.",
+    ),
+    Known(
+        r"^2\.8.*\.swap",
+        r": unknown .*an interrupted swap, which releases before 3\.0 finish in another way",
+        "2.8 finishes an interrupted swap in another way than later versions: it recovers the "
+        ".swap log first. Winnow does not foretell what is left, and promises no start.",
     ),
     Known(
         r"^2\.8.*a/meta\.properties",

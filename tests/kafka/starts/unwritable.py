@@ -9,9 +9,17 @@ from collections.abc import Iterator
 from tests.fixtures.data import unpacked
 from tests.kafka.starts.changes import Change
 from tests.kafka.starts.table import METADATA, State
-from winnow.logdir.names import INDEX, LEADER_EPOCHS, LOCK, TIMEINDEX, TXNINDEX
+from winnow.logdir.names import (
+    INDEX,
+    LEADER_EPOCHS,
+    LOCK,
+    RECOVERY_POINT_CHECKPOINT,
+    TIMEINDEX,
+    TXNINDEX,
+)
 
 _READ_ONLY = "444"
+_ANOTHER_USER = "12345"
 
 
 def unwritable(version: str, kind: str) -> Iterator[State]:
@@ -34,6 +42,14 @@ def _changes(version: str, kind: str) -> Iterator[tuple[Change, ...]]:
             if path.exists():
                 yield (("mode", str(path.relative_to(root)), _READ_ONLY),)
     if kind == "alone":
+        directory = root / places["d-0"]
+        logs = sorted(directory.glob("*.log"))
+        for path in (
+            *(logs[1], logs[-1], logs[1].with_suffix(INDEX), logs[-1].with_suffix(INDEX)),
+            *(directory / LEADER_EPOCHS, min(directory.glob("*.snapshot")), directory),
+            root / "a" / RECOVERY_POINT_CHECKPOINT,
+        ):
+            yield (("own", str(path.relative_to(root)), _ANOTHER_USER),)
         second = sorted((root / places["d-0"]).glob("*.log"))[1].relative_to(root)
         yield (("batches", str(second), "1"),)
         yield (("empty", str(second)),)

@@ -34,6 +34,7 @@ def _loaded(directory: Path) -> LoadedLog:
         now=0,
         bytes=0,
         error=None,
+        users=(),
     )
     return load_log(Places(), log, config)
 

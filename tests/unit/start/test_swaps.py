@@ -170,3 +170,13 @@ def test_swap_above_a_cleaned_file_goes_with_the_only_copy(root: Path) -> None:
 def test_name_without_an_offset_stops_the_broker(root: Path, name: str, fate: Fate) -> None:
     (root / "t-0" / name).touch()
     assert start(root).fate is fate
+
+
+@pytest.mark.parametrize("data", [b"", bytes(100), b"garbage", None], ids=str)
+def test_no_start_of_2_8_is_promised_on_a_swap(root: Path, data: bytes | None) -> None:
+    """Real brokers of 2.8.2 finish it in many ways (`tests/kafka/starts/swaps.py`)."""
+    log = root / "t-0" / SECOND
+    log.with_suffix(".log.swap").write_bytes(log.read_bytes() if data is None else data)
+    found = start(root, version="2.8")
+    assert (found.fate, "before 3.0" in found.reason) == (Fate.UNKNOWN, True)
+    assert not start_of(root, settings=Settings(kafka=asked_version("2.8"))).is_safe

@@ -107,6 +107,7 @@ def _to_load(
         now=request.now,
         bytes=sum(segment.log_bytes for segment in listing.segments),
         error=None,
+        users=(),
         high_watermark=checkpoints.high_watermark.get(key, 0),
         one_byte_versions=known.config.rules.one_byte_versions,
     )
