@@ -35,10 +35,13 @@ class SettingsAsked:
     allow_other_broker: bool = False
     replace_cleaner: bool = False
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (*self.server_properties, *([self.topic_configs] if self.topic_configs else ()))
+
     def check_again(self) -> None:
         """Raise UsageError for a pipe or a device: another process could not read it again."""
-        files = (*self.server_properties, *([self.topic_configs] if self.topic_configs else ()))
-        for file in files:
+        for file in self.files:
             with suppress(OSError):  # readers report it
                 if not is_regular(file):
                     raise _unreadable(file, "a pipe or a device")
@@ -89,7 +92,7 @@ def _text(file: str) -> str:
     try:
         return _data(file).decode().replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
-        raise _unreadable(file, str(error)) from error
+        raise _unreadable(file, f"other bytes at position {error.start}") from error
 
 
 def _data(file: str, *, most: int = MOST_SETTINGS) -> bytes:

@@ -10,7 +10,7 @@ from errno import EFBIG, EINVAL, ETIMEDOUT
 from os import strerror
 from select import POLLIN, poll
 
-from winnow.storage.guarded import held, kind_of
+from winnow.storage.guarded import held, kind_of, open_guarded
 from winnow.words import size
 
 MOST_BYTES = 2**30
@@ -26,10 +26,13 @@ _PIECE = 1 << 20
 def read_input(path: str, *, most: int = MOST_BYTES, regular: bool = False) -> bytes:
     """Return the whole content. Raises OSError, also for more than `most` bytes, such as those of a
     device without end, and for a pipe that has no end in time; with `regular` for anything but a
-    regular file.
+    regular file that this user can reach by its names (`/proc/self/fd/3` needs no permission for
+    the directories above the file).
     """
     # Without O_NONBLOCK, a pipe that nobody writes to could not even be opened.
-    with held(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), path) as fd:
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    descriptor = open_guarded(os.path.realpath(path), flags) if regular else os.open(path, flags)
+    with held(descriptor, path) as fd:
         status = os.fstat(fd)
         content = None
         if regular and not stat.S_ISREG(status.st_mode):

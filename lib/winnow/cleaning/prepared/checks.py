@@ -12,6 +12,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from winnow.cleaning.prepared.sources import resolve_again
 from winnow.cleaning.prepared.value import (
     Anchor,
     Instant,
@@ -117,12 +118,13 @@ def owner_of(storage: Storage, log_dir: LogDir, directory: str) -> Owner:
     )
 
 
-def config_now(now: Now) -> TopicConfig | Unknown:
-    return now.settings.resolve(now.topic_partition.topic, node_id=now.log_dir.meta.node_id)
+def config_now(prepared: PreparedPartition, now: Now) -> TopicConfig | Unknown:
+    topic, node_id = now.topic_partition.topic, now.log_dir.meta.node_id
+    return resolve_again(now.settings, prepared.asked, topic, node_id=node_id)
 
 
 def _of_settings(prepared: PreparedPartition, now: Now) -> Iterator[Dropped]:
-    config = config_now(now)
+    config = config_now(prepared, now)
     if isinstance(config, Unknown):
         yield Dropped("settings", "the same settings", config.reason)
         return

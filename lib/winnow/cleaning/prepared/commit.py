@@ -25,7 +25,8 @@ from winnow.cleaning.plan.partitions import (
 from winnow.cleaning.prepared.again import planned_again, staged_again
 from winnow.cleaning.prepared.checks import Dropped, config_now, why_dropped
 from winnow.cleaning.prepared.existing import Existing, existing_in
-from winnow.cleaning.prepared.status import AllSettings, now_of, settings_of
+from winnow.cleaning.prepared.sources import PreparedSettings
+from winnow.cleaning.prepared.status import now_of
 from winnow.cleaning.prepared.value import RULE, PreparedPartition
 from winnow.cleaning.request import Only, Request
 from winnow.cleaning.result import NONE, PartitionResult, RunResult
@@ -67,13 +68,7 @@ def commit_prepared(log_dirs: Sequence[str], request: Request, *, dry_run: bool)
             if request.wants(at.topic)
             if (here := _existing(log_dir, at, finished=log_dir.path in busy))
         ]
-        used = {
-            existing.prepared.asked
-            for *_, here in found
-            for existing in _each(here)
-            if existing.prepared
-        }
-        settings = settings_of(used, dirs, request.stop)
+        settings = PreparedSettings(dirs, request.stop)
         done = commit_several(
             [partial(_one, *one, settings, request, dry_run=dry_run) for one in found],
             [f"{d.path}/{at}" for d, at, here in found if not isinstance(here, Failure)],
@@ -121,15 +116,11 @@ def _existing(log_dir: LogDir, at: TopicPartition, *, finished: bool) -> list[Ex
     ]
 
 
-def _each(here: Sequence[Existing] | Failure) -> Sequence[Existing]:
-    return () if isinstance(here, Failure) else here
-
-
 def _one(
     log_dir: LogDir,
     at: TopicPartition,
     here: Sequence[Existing] | Failure,
-    settings: AllSettings,
+    settings: PreparedSettings,
     request: Request,
     *,
     dry_run: bool,
@@ -158,18 +149,19 @@ def _one(
 
 
 def _newest(
-    existing: Existing, settings: AllSettings, request: Request, *, dry_run: bool
+    existing: Existing, settings: PreparedSettings, request: Request, *, dry_run: bool
 ) -> PartitionResult:
     prepared, log_dir, at = existing.prepared, existing.log_dir, existing.topic_partition
     if prepared is None:
         raise CorruptLogError("a preparation that can't be read", where=existing.staging)
-    place, known = PartitionPlace(log_dir.path, at), settings[prepared.asked]
+    place = PartitionPlace(log_dir.path, at)
+    known = settings.of(prepared.asked, existing.writer)
     if isinstance(known, Failure):
         return _left(log_dir, at, known)
     if (why := _why_not_begun(prepared, place, request)) is not None:
         return _left(log_dir, at, why)
     now = now_of(existing, known, request.stop)
-    config = config_now(now)
+    config = config_now(prepared, now)
     selected = known_or_left_alone(place, log_dir, config, replace(request, settings=known))
     if isinstance(selected, SkippedPartition) and not isinstance(config, Unknown):
         return _unchanged(log_dir, at, selected.reason.words, left_alone=True)

@@ -10,10 +10,12 @@ from winnow.cleaning.prepared.value import PreparedPartition, read_prepared
 from winnow.clock import RUN_ID
 from winnow.errors import FAILS_ONE_PARTITION, failure_of
 from winnow.logdir.commit.leftovers import is_preparation, staging_entries
-from winnow.logdir.names import GONE, JOURNAL, STAGING_PREFIX
+from winnow.logdir.names import GONE, JOURNAL, PREPARED, STAGING_PREFIX
 from winnow.logdir.survey import LogDir
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
+from winnow.storage.live.identity import writer_of
+from winnow.storage.urls import is_remote
 
 _OF_A_RUN = re.compile(f"{re.escape(STAGING_PREFIX)}{RUN_ID}({re.escape(GONE)})?")
 
@@ -29,6 +31,8 @@ class Existing:
     """Whether a commit has begun to use it."""
     prepared: PreparedPartition | None
     """None: it is not a preparation, or it can't be read."""
+    writer: int | None = None
+    """The user who wrote the preparation. None if that is unknown."""
     problem: str | None = None
     """Why a preparation can't be read."""
 
@@ -54,10 +58,13 @@ def existing_in(
             continue
         staging = f"{directory}/{entry.name}"
         journal = storage.exists(f"{staging}/{JOURNAL}")
-        prepared, problem = None, None
+        prepared, problem, writer = None, None, None
         if is_preparation(storage, staging):
+            above = (log_dir.path, directory, staging)
             try:
                 prepared = read_prepared(storage, staging)
+                if not is_remote(staging):
+                    writer = writer_of([*above, f"{staging}/{PREPARED}"])
             except FAILS_ONE_PARTITION as error:
                 problem = failure_of(error).partition("\n")[0]
-        yield Existing(log_dir, topic_partition, staging, journal, prepared, problem)
+        yield Existing(log_dir, topic_partition, staging, journal, prepared, writer, problem)

@@ -24,6 +24,7 @@ from winnow.cleaning.plan.planning import list_and_plan
 from winnow.cleaning.plan.settings import io_rate, with_metadata
 from winnow.cleaning.prepared.existing import Existing, existing_in
 from winnow.cleaning.prepared.record import ChangedError, record
+from winnow.cleaning.prepared.sources import check_readable
 from winnow.cleaning.prepared.status import why_not_committed
 from winnow.cleaning.prepared.value import RULE
 from winnow.cleaning.request import Preparing, Request
@@ -80,7 +81,7 @@ def prepare(spark: WithContext, log_dirs: Sequence[str], request: Request) -> Ru
         surveyed = survey_log_dirs(Places(), paths)
         checkpoints = {log_dir.path: log_dir.checkpoints for log_dir in surveyed}
         dirs = [_bounded(log_dir) for log_dir in surveyed]
-        _check_owner(dirs)
+        check_readable(preparing.asked, _owners(dirs))
         request.check_globs(topics_of(dirs))
         settings, found = with_metadata(request.settings, Places(), dirs, request.stop)
         request = replace(request, settings=settings)
@@ -154,18 +155,16 @@ def _with_bound(result: PartitionResult, checkpoints: Checkpoints) -> PartitionR
     return replace(result, reason=words)
 
 
-def _check_owner(dirs: Sequence[LogDir]) -> None:
-    """Raise WinnowError unless this user may give all files to the owners of the partitions. A
-    broker that may not remove a file in a deleted partition shuts down.
+def _owners(dirs: Sequence[LogDir]) -> set[int]:
+    """Return the owners of the partitions. Raise WinnowError unless this user may give all files to
+    them. A broker that may not remove a file in a deleted partition shuts down.
     """
-    user = os.geteuid()
-    if user == 0:
-        return
+    user, owners = os.geteuid(), set[int]()
     for log_dir in dirs:
         for topic_partition in log_dir.partitions:
             directory = f"{log_dir.path}/{topic_partition}"
             owner = status_of(directory).st_uid
-            if owner != user:
+            if user not in {0, owner}:
                 raise WinnowError(
                     "a preparation must belong to the owner of the partition",
                     expected=f"user {user_name(owner)}, or root",
@@ -173,6 +172,8 @@ def _check_owner(dirs: Sequence[LogDir]) -> None:
                     where=directory,
                     hint="The broker could not remove the files when it deletes the topic.",
                 )
+            owners.add(owner)
+    return owners
 
 
 def _keep_valid(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 
-from winnow.cleaning.asked import SettingsAsked
-from winnow.cleaning.plan.settings import with_metadata
 from winnow.cleaning.prepared.checks import Now, why_dropped
 from winnow.cleaning.prepared.existing import Existing, existing_in
 from winnow.cleaning.prepared.preparation import Preparation
+from winnow.cleaning.prepared.sources import PreparedSettings
 from winnow.cleaning.prepared.value import Instant, PreparedPartition
 from winnow.errors import FAILS_ONE_PARTITION, optional
 from winnow.logdir.files import tree_bytes
@@ -20,46 +19,27 @@ from winnow.storage.local import LocalStorage
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
 
-AllSettings = Mapping[SettingsAsked, Settings | Failure]
-"""By the sources that preparations name."""
 _LOCAL = LocalStorage()
-
-
-def settings_of(
-    asked: Collection[SettingsAsked], dirs: Sequence[LogDir], stop: Stop
-) -> AllSettings:
-    """Read the settings again that preparations were made with: each source once."""
-    return {source: _read(source, dirs, stop) for source in asked}
-
-
-def _read(asked: SettingsAsked, dirs: Sequence[LogDir], stop: Stop) -> Settings | Failure:
-    try:
-        return with_metadata(asked.read(), Places(), dirs, stop)[0]
-    except FAILS_ONE_PARTITION as error:
-        return failure(error)
 
 
 def preparations_of(dirs: Sequence[LogDir], stop: Stop) -> tuple[Preparation, ...]:
     """Return the preparations of all partitions, largest first."""
-    found: list[Existing] = []
+    settings = PreparedSettings(dirs, stop)
+    found: list[Preparation] = []
     for log_dir in dirs:
         for at in () if is_remote(log_dir.path) else log_dir.partitions:
             with optional(f"the preparations in {log_dir.path}/{at}"):
                 found += [
-                    existing
+                    _status(existing, settings, stop)
                     for existing in existing_in(_LOCAL, log_dir, at)
                     if existing.is_preparation
                 ]
-    settings = settings_of(
-        {existing.prepared.asked for existing in found if existing.prepared}, dirs, stop
-    )
-    status = [_status(existing, settings, stop) for existing in found]
     return tuple(
-        sorted(status, key=lambda existing: (-existing.bytes, existing.topic, existing.partition))
+        sorted(found, key=lambda existing: (-existing.bytes, existing.topic, existing.partition))
     )
 
 
-def _status(existing: Existing, settings: AllSettings, stop: Stop) -> Preparation:
+def _status(existing: Existing, settings: PreparedSettings, stop: Stop) -> Preparation:
     prepared = existing.prepared
     return Preparation(
         log_dir=existing.log_dir.path,
@@ -70,7 +50,9 @@ def _status(existing: Existing, settings: AllSettings, stop: Stop) -> Preparatio
         expires_ms=None if prepared is None else prepared.expires_ms,
         dropped=existing.problem
         if prepared is None
-        else why_not_committed(prepared, existing, settings[prepared.asked], stop),
+        else why_not_committed(
+            prepared, existing, settings.of(prepared.asked, existing.writer), stop
+        ),
     )
 
 
