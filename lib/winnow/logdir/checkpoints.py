@@ -10,7 +10,7 @@ topicB 7 99
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -18,7 +18,7 @@ from winnow.errors import CorruptLogError
 from winnow.logdir.names import LEADER_EPOCHS, MAX_INT, MAX_LONG, META_PROPERTIES
 from winnow.runtime.joint_writes import JointWrites
 from winnow.state import TopicPartition
-from winnow.storage.contract import Storage, read_if_there
+from winnow.storage.contract import Storage, entry_if_there, read_if_there
 
 _NUMBER = re.compile(r"\+?0*([0-9]{1,19})")
 """No more digits than a long has: Python refuses to parse thousands of digits."""
@@ -104,38 +104,60 @@ def _writes_of(path: str) -> _Writes:
     return _WRITES.setdefault(path, JointWrites(partial(_update, path)))
 
 
+_WRITTEN: dict[str, tuple[tuple[int, ...], dict[TopicPartition, int]]] = {}
+"""The stamp and the entries of the files that this process wrote last, by path."""
+
+
+def _read_or_known(storage: Storage, path: str) -> dict[TopicPartition, int]:
+    """Return the entries of a checkpoint. A file that this process wrote, and nobody has touched
+    since, is not parsed again.
+    """
+    stamp, known = _WRITTEN.get(path, ((), {}))
+    entry = entry_if_there(storage, path) if stamp else None
+    if entry is not None and entry.stamp == stamp:
+        return known
+    return read_offset_checkpoint(storage, path)
+
+
 def _update(
     path: str, wishes: Sequence[tuple[Storage, _Updates]], *, again: bool
 ) -> Sequence[bool]:
     storage = wishes[0][0]
-    before = read_offset_checkpoint(storage, path)
+    before = _read_or_known(storage, path)
     after = dict(before)
-    for _, updates in wishes:
-        for key, offset in updates.items():
-            if offset is None:
-                after.pop(key, None)
-            else:
-                after[key] = offset
+    wanted = {key: offset for _, updates in wishes for key, offset in updates.items()}
+    for key, offset in wanted.items():
+        if offset is None:
+            after.pop(key, None)
+        else:
+            after[key] = offset
     if after != before or again:
         log_dir, _, _ = path.rpartition("/")
-        keys = _in_place([key for key in before if key in after], after.keys() - before.keys())
-        lines = [f"{key.topic} {key.partition} {after[key]}" for key in keys]
+        new = sum(key in after and key not in before for key in wanted)
+        entries = _in_place([*after.items()], new)
+        lines = [f"{key.topic} {key.partition} {offset}" for key, offset in entries]
         write_checkpoint(storage, path, lines, attributes_of=f"{log_dir}/{META_PROPERTIES}")
+        _WRITTEN[path] = storage.entry(path).stamp, dict(entries)
     return [
         any(before.get(key) != offset for key, offset in updates.items()) for _, updates in wishes
     ]
 
 
-def _in_place(
-    keys: Sequence[TopicPartition], new: Collection[TopicPartition]
-) -> Sequence[TopicPartition]:
-    """Return all keys in the order of their lines."""
+_Offset: TypeAlias = tuple[TopicPartition, int]
+
+
+def _in_place(entries: Sequence[_Offset], new: int) -> Sequence[_Offset]:
+    """Return the entries in the order of their lines. The last `new` of them have none yet."""
     if not new:
-        return keys
-    first = max(0, len(keys) - 1)
-    while first and keys[first - 1] < keys[first]:
+        return entries
+    first = max(0, len(entries) - new - 1)
+    while first and _place(entries[first - 1]) < _place(entries[first]):
         first -= 1
-    return [*keys[:first], *sorted([*keys[first:], *new])]
+    return [*entries[:first], *sorted(entries[first:], key=_place)]
+
+
+def _place(entry: _Offset) -> tuple[str, int]:
+    return entry[0].topic, entry[0].partition
 
 
 def write_checkpoint(

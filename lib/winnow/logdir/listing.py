@@ -105,14 +105,20 @@ def list_after_crash(storage: Storage, directory: str, recovery_point: int) -> S
 
 
 def list_again(
-    storage: Storage, directory: str, known: PartitionState, *, trusted_end: int | None = None
+    storage: Storage,
+    directory: str,
+    known: PartitionState,
+    *,
+    trusted_end: int | None = None,
+    entries: Sequence[Entry] | None = None,
 ) -> SegmentListing:
     """Do as `list_segments` or `list_below`, after a change of the partition.
 
     `known`: the state from before. Segments whose files have not changed since are taken from it.
-    If that log was read after an unclean shutdown, it ends where it did.
+    If that log was read after an unclean shutdown, it ends where it did. `entries`: of the
+    directory, if it has just been listed.
     """
-    found, recovered = _look(storage, directory), known.recovered
+    found, recovered = _look(storage, directory, entries), known.recovered
     if recovered is not None:
         found = replace(found, bases=[b for b in found.bases if b not in recovered.removed])
     same = {
@@ -144,8 +150,8 @@ class _Found:
     problems: list[CorruptLogError]
 
 
-def _look(storage: Storage, directory: str) -> _Found:
-    entries = storage.list_dir(directory)
+def _look(storage: Storage, directory: str, entries: Sequence[Entry] | None = None) -> _Found:
+    entries = storage.list_dir(directory) if entries is None else entries
     files = {entry.name: entry for entry in entries if entry.is_file}
     problems = [
         CorruptLogError(

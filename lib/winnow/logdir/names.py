@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from winnow.errors import CorruptLogError, UsageError
 from winnow.state import TopicPartition
@@ -210,6 +211,7 @@ def segment_file(base_offset: int, suffix: str) -> str:
     return f"{base_offset:020d}{suffix}"
 
 
+@lru_cache(maxsize=4096)
 def base_offset_of(name: str) -> int:
     """Return the number before the first dot of a file name (S1.10, `LogFileUtils.offsetFromFile`).
 

@@ -21,6 +21,8 @@ Natural = Annotated[int, 0, MAX_LONG]
 FromMinusOne = Annotated[int, -1, MAX_LONG]
 
 _T = TypeVar("_T")
+_SIMPLE = {int, str, type(None)}
+"""Types of most values."""
 _SHORT = 1024
 """Characters of a text that are read without a closer look."""
 _Reader = Callable[[Any], Any]
@@ -50,6 +52,8 @@ def stored(
 
 def plain(value: object) -> Any:  # noqa: ANN401 - whatever JSON has
     """Return a value as JSON has it, so that `stored` reads it again."""
+    if type(value) in _SIMPLE:
+        return value
     if is_dataclass(value) and not isinstance(value, type):
         return {name: plain(getattr(value, name)) for name in _fields_of(type(value))[1]}
     if isinstance(value, tuple | list):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from operator import attrgetter
 
 from winnow.errors import CorruptLogError
 from winnow.storage.attributes import give_attributes
@@ -13,9 +14,9 @@ from winnow.storage.guarded import (
     held,
     naming,
     not_a_file,
-    open_dir,
     open_file,
     open_guarded,
+    opened_dir,
     parent_of,
     status_of,
 )
@@ -26,6 +27,7 @@ from winnow.storage.turns import sync
 
 _BLOCK_BYTES = 512
 """Of `st_blocks`, on every file system."""
+_NAME = attrgetter("name")
 
 
 class LocalStorage(Storage):
@@ -35,11 +37,11 @@ class LocalStorage(Storage):
         return os.path.realpath(path)
 
     def list_dir(self, path: str) -> tuple[Entry, ...]:
-        with held(open_dir(path), path) as directory, os.scandir(directory) as found:
-            return tuple(sorted(map(_listed, found), key=lambda entry: entry.name))
+        with opened_dir(path) as directory, os.scandir(directory) as found:
+            return tuple(sorted(map(_listed, found), key=_NAME))
 
     def entry(self, path: str) -> Entry:
-        return entry_of(os.path.basename(path), status_of(path))
+        return entry_of(path.rpartition("/")[2], status_of(path))
 
     def read_bytes(self, path: str) -> bytes:
         # Not open(): a survey reads a million small files, and its buffer costs twice as much as
@@ -62,9 +64,10 @@ class LocalStorage(Storage):
         return NewLocalFile(path)
 
     def rename(self, source: str, target: str) -> None:
-        if os.path.dirname(source) == os.path.dirname(target):
+        above, _, new_name = target.rpartition("/")
+        if source.rpartition("/")[0] == above:
             with parent_of(source) as (here, name):
-                os.rename(name, os.path.basename(target), src_dir_fd=here, dst_dir_fd=here)
+                os.rename(name, new_name, src_dir_fd=here, dst_dir_fd=here)
             return
         with parent_of(source) as (there, name), parent_of(target) as (here, new_name):
             os.rename(name, new_name, src_dir_fd=there, dst_dir_fd=here)
@@ -105,7 +108,7 @@ class LocalStorage(Storage):
             sync(fd)
 
     def fsync_dir(self, path: str) -> None:
-        with held(open_dir(path), path) as fd:
+        with opened_dir(path) as fd:
             sync(fd)
 
     def mkdir(self, path: str) -> None:
@@ -173,13 +176,14 @@ def _read(fd: int, start: int, length: int, *, at_once: int) -> bytes:
 
 
 def entry_of(name: str, status: os.stat_result, *, leads_to_dir: bool = False) -> Entry:
+    kind = stat.S_IFMT(status.st_mode)
     return Entry(
         name=name,
-        is_file=stat.S_ISREG(status.st_mode),
-        is_dir=stat.S_ISDIR(status.st_mode),
+        is_file=kind == stat.S_IFREG,
+        is_dir=kind == stat.S_IFDIR,
         size=status.st_size,
         mtime_ns=status.st_mtime_ns,
-        is_link=stat.S_ISLNK(status.st_mode),
+        is_link=kind == stat.S_IFLNK,
         leads_to_dir=leads_to_dir,
         stamp=stamp_of(status),
         allocated=status.st_blocks * _BLOCK_BYTES,
@@ -192,7 +196,7 @@ def _listed(item: os.DirEntry[str]) -> Entry:
     except FileNotFoundError:
         return Entry(item.name)  # removed since it was listed: a broker would see no file either
     try:
-        leads_to_dir = item.is_symlink() and item.is_dir()
+        leads_to_dir = stat.S_ISLNK(status.st_mode) and item.is_dir()
     except OSError:  # a link to itself, or to a target that can't be read
         leads_to_dir = False
     return entry_of(item.name, status, leads_to_dir=leads_to_dir)

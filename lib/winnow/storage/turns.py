@@ -51,17 +51,17 @@ def in_turn(piece: Callable[[], _T]) -> _T:
         _mine.give()
 
 
-@contextmanager
-def waiting() -> Iterator[None]:
+class waiting:  # noqa: N801 - used like a function
     """Let another thread run while this one waits in the block. Outside of `in_turn` it does
     nothing.
     """
-    had_turn = _mine.turn
-    _mine.give()
-    try:
-        yield
-    finally:
-        if had_turn:
+
+    def __enter__(self) -> None:
+        self._had_turn = _mine.turn
+        _mine.give()
+
+    def __exit__(self, *error: object) -> None:
+        if self._had_turn:
             _mine.take()
 
 

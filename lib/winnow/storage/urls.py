@@ -9,7 +9,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
 def is_remote(path: str) -> bool:
     """Return whether it is a URL of a scheme other than `file`."""
-    scheme = _SCHEME.match(path)
+    scheme = None if path.startswith("/") else _SCHEME.match(path)
     return scheme is not None and scheme[1].lower() != "file"
 
 

@@ -69,6 +69,15 @@ def test_order_of_updates_leaves_no_trace(tmp_path: Path, text: str) -> None:
     assert kept == text.splitlines()[2:]
 
 
+def test_file_that_was_changed_since_it_was_written_is_read_again(tmp_path: Path) -> None:
+    path = _file(tmp_path, "0\n1\na 0 7\n")
+    update_offset_checkpoint(STORAGE, path, {TopicPartition("t", 0): 1})
+    assert Path(path).read_text() == "0\n2\na 0 7\nt 0 1\n"
+    Path(path).write_text("0\n2\na 0 8\nt 0 1\n")
+    update_offset_checkpoint(STORAGE, path, {TopicPartition("t", 0): 2})
+    assert Path(path).read_text() == "0\n2\na 0 8\nt 0 2\n"
+
+
 def test_threads_update_one_file_together(tmp_path: Path) -> None:
     """Each finds its entry on stable storage when its call returns. One write covers several."""
     path = _file(tmp_path, "0\n1\na 0 7\n")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,22 +17,13 @@ from winnow.logdir.checkpoints import update_offset_checkpoint
 from winnow.logdir.lock import lock_log_dir
 from winnow.state import TopicPartition
 from winnow.storage import guarded
-from winnow.storage.guarded import open_file, open_guarded
+from winnow.storage.guarded import kept_open, open_file, open_guarded
 from winnow.storage.local import LocalStorage
 from winnow.storage.segment_io import map_range
 
 STORAGE = LocalStorage()
 KEY = TopicPartition("t", 0)
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-
-
-@pytest.fixture(params=["openat2", "by steps"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run with the openat2 call, and as on a kernel without it."""
-    has = request.param == "openat2"
-    if has and not guarded._has_openat2():
-        pytest.skip("this kernel has no openat2")
-    monkeypatch.setattr(guarded, "_has_openat2", lambda: has)
 
 
 @pytest.fixture
@@ -48,6 +39,22 @@ def tree(tmp_path: Path) -> Path:
     (tmp_path / "logs" / "nowhere").symlink_to(tmp_path / "outside" / "new")
     os.mkfifo(tmp_path / "logs" / "pipe")
     return tmp_path / "logs"
+
+
+@pytest.fixture(params=["openat2", "by steps", "kept open"])
+def way(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tree: Path
+) -> Iterator[None]:
+    """Run with the openat2 call, as on a kernel without it, and in directories that a commit keeps
+    open.
+    """
+    has = request.param != "by steps"
+    if has and not guarded._has_openat2():
+        pytest.skip("this kernel has no openat2")
+    monkeypatch.setattr(guarded, "_has_openat2", lambda: has)
+    kept = [str(tree), f"{tree}/t-0"] if request.param == "kept open" else []
+    with kept_open(*kept):
+        yield
 
 
 THROUGH_A_LINK: dict[str, Callable[[str], object]] = {
@@ -100,6 +107,25 @@ def test_no_call_follows_a_link(tree: Path, call: str) -> None:
     assert all((error.expected, error.found, error.where, error.hint))
     assert str(error.where).startswith(f"{tree}/")
     assert told_of(outside) == before
+
+
+def test_directory_that_is_kept_open_is_the_same_until_the_end(tree: Path) -> None:
+    """Whatever its path leads to meanwhile. Errors name the whole path."""
+    with kept_open(str(tree), f"{tree}/t-0"), kept_open(f"{tree}/t-0"):
+        (tree / "t-0").rename(tree / "t-1")
+        (tree / "t-0").symlink_to(tree.parent / "outside")
+        STORAGE.create(f"{tree}/t-0/new", b"new")
+        STORAGE.rename(f"{tree}/t-0/new", f"{tree}/t-0/moved")
+        STORAGE.fsync_dir(f"{tree}/t-0")
+        names = [entry.name for entry in STORAGE.list_dir(f"{tree}/t-0")]
+        for read in (STORAGE.read_bytes, STORAGE.entry, STORAGE.unlink):
+            with pytest.raises(FileNotFoundError) as missing:
+                read(f"{tree}/t-0/none")
+            assert missing.value.filename == f"{tree}/t-0/none"
+    assert names == ["file", "moved"]
+    assert sorted(os.listdir(tree / "t-1")) == names
+    with pytest.raises(CorruptLogError, match="a symbolic link"):
+        STORAGE.list_dir(f"{tree}/t-0")
 
 
 @pytest.mark.usefixtures("way")

@@ -22,7 +22,7 @@ from winnow.logdir.names import CLEANER_CHECKPOINT, LOG, segment_file
 from winnow.runtime.progress import Progress
 from winnow.runtime.side_by_side import side_by_side
 from winnow.state import PartitionState, Segment, TopicPartition
-from winnow.storage.contract import Storage
+from winnow.storage.contract import Entry, Storage
 from winnow.storage.places import KEEP_FREE_BYTES, free_bytes
 from winnow.storage.turns import in_turn
 from winnow.storage.urls import is_remote
@@ -30,26 +30,29 @@ from winnow.storage.urls import is_remote
 _log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
-COMMITS_AT_ONCE = 16
-"""Their syncs overlap: one write of a file system's journal makes several of them durable. So do
-their requests to S3 and HDFS.
+COMMITS_AT_ONCE = 64
+"""Their syncs overlap: one write of a file system's journal makes several of them durable, and one
+write of a checkpoint has the entries of all that wait.
 """
+_REMOTE_AT_ONCE = 16
+"""The same on S3 and HDFS, where their requests overlap."""
 _JOURNAL_SEGMENT_BYTES = 2**11
 """Bytes of a journal for each segment, at most, unless many transactions are open."""
 
 
 def begin_round(
     storage: Storage, directory: str, staging: str, journal: Journal, sources: Sequence[Segment]
-) -> None:
+) -> Sequence[Entry]:
     """Write the journal before groups are put in place. From here on, the next run finishes the
     work if this one can't.
 
-    `sources`: those of these groups, and of groups that stay unchanged among them. See
-    `winnow.logdir.commit.roll_forward`. Raises CorruptLogError if somebody else has changed the
-    partition: these sources and those of the waiting groups are checked first.
+    `sources`: those of these groups, and of groups that stay unchanged among them. Return what is
+    in the directory. See `winnow.logdir.commit.roll_forward`. Raises CorruptLogError if somebody
+    else has changed the partition: these sources and those of the waiting groups are checked first.
     """
     every = [*sources, *(source for group in journal.waiting for source in group.sources)]
-    check_unchanged(storage, directory, every)
+    entries = storage.list_dir(directory)
+    check_unchanged(storage, directory, every, entries)
     # Sync the sources that a broker had not flushed when it crashed (S8.2). A record is removed
     # because a later one has its key. A power failure must not lose the later one, which may be in
     # a group that is replaced later. A round in the journal can then be continued after any crash.
@@ -59,15 +62,22 @@ def begin_round(
     if unflushed:
         storage.fsync_dir(directory)
     write_journal(storage, staging, journal)
+    return entries
 
 
-def commit_groups(storage: Storage, directory: str, groups: Sequence[StagedGroup]) -> None:
+def commit_groups(
+    storage: Storage,
+    directory: str,
+    groups: Sequence[StagedGroup],
+    entries: Sequence[Entry] | None = None,
+) -> None:
     """Replace the sources of one partition by the staged segments, one group at a time, ascending
     (S6.4).
 
-    A crash leaves each group old or new. Without renames, it leaves all groups old or all new.
+    `entries`: of the directory, if it has just been listed. A crash leaves each group old or new.
+    Without renames, it leaves all groups old or all new.
     """
-    swaps = Swaps(storage, directory)
+    swaps = Swaps(storage, directory, entries)
     with storage.changing(directory):
         for group in groups:
             swaps.swap(group)
@@ -150,7 +160,8 @@ def commits_at_once(directories: Iterable[str], *, most_segments: int = 0) -> in
     `most_segments`: the most segments that the journal of one of them lists.
     """
     each = KEEP_FREE_BYTES + most_segments * _JOURNAL_SEGMENT_BYTES
-    most = COMMITS_AT_ONCE
+    directories = [*directories]
+    most = _REMOTE_AT_ONCE if any(map(is_remote, directories)) else COMMITS_AT_ONCE
     for directory in directories:
         with suppress(OSError):  # its own commit will report that
             most = min(most, free_bytes(directory, keep_free=0) // each)

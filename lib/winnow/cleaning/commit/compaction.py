@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from winnow.cleaning.commit.commit import (
@@ -27,7 +28,7 @@ from winnow.logdir.commit.journal import Journal, leave_journal, with_staged
 from winnow.logdir.commit.staging import remove_staging
 from winnow.policy.plan import after_round
 from winnow.runtime.failure import Failure, failure
-from winnow.storage.contract import Remembered, Storage
+from winnow.storage.contract import Entry, Remembered, Storage
 from winnow.storage.places import Places
 
 _log = logging.getLogger(__name__)
@@ -49,10 +50,10 @@ def commit(
     try:
         with kept_by(request, item.state, cleaner_checkpoint_after=end):
             try:
-                _begin(storage, staged)
+                _, entries = _begin(storage, staged)
             except FAILS_ONE_PARTITION as error:
                 return give_up(item, staged, failure(error), request)
-            commit_groups(storage, staged.directory, staged.to_swap)
+            commit_groups(storage, staged.directory, staged.to_swap, entries)
             commit_cleaner_checkpoint(
                 storage, item.place.log_dir, {item.place.topic_partition: end}
             )
@@ -82,11 +83,11 @@ def _commit_part(
 ) -> StagedPartition | PartitionResult:
     began = time.monotonic()
     try:
-        journal = _begin(request.storage, staged)
+        journal, entries = _begin(request.storage, staged)
     except FAILS_ONE_PARTITION as error:
         return give_up(item, staged, failure(error), request)
     try:
-        commit_groups(request.storage, staged.directory, staged.to_swap)
+        commit_groups(request.storage, staged.directory, staged.to_swap, entries)
         leave_journal(request.storage, staged.staging)
     except FAILS_ONE_PARTITION as error:  # the journal remains: the next run continues
         return report.interrupted(item, failure(error))
@@ -100,15 +101,16 @@ def _commit_part(
     )
 
 
-def _begin(storage: Storage, staged: StagedPartition) -> Journal:
-    """Write the journal before the groups are put in place."""
+def _begin(storage: Storage, staged: StagedPartition) -> tuple[Journal, Sequence[Entry]]:
+    """Write the journal before the groups are put in place. Return also what is in the partition
+    directory.
+    """
     for group in staged.to_swap:
         Places().learn(staged.staging, map(Remembered, group.entries.values()))
     unchanged = [group.base_offset for group in staged.groups if group.unchanged]
     journal = with_staged(storage, staged.journal, staged.to_swap, unchanged)
     sources = [source for group in staged.groups for source in group.sources]
-    begin_round(storage, staged.directory, staged.staging, journal, sources)
-    return journal
+    return journal, begin_round(storage, staged.directory, staged.staging, journal, sources)
 
 
 def _sum_up(staged: StagedPartition) -> None:

@@ -4,6 +4,7 @@ prepared, for the partition as it is now.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from winnow.cleaning.plan.partitions import PlannedPartition
@@ -21,6 +22,7 @@ from winnow.policy.config import TopicConfig
 from winnow.policy.decide import retention_of
 from winnow.policy.plan import CompactionPlan, PartitionPlan
 from winnow.state import PartitionState
+from winnow.storage.contract import Entry
 from winnow.survey.place import PartitionPlace
 from winnow.survey.transactions import Snapshot
 
@@ -31,9 +33,12 @@ def planned_again(
     log_dir: LogDir,
     config: TopicConfig,
     request: Request,
+    entries: Sequence[Entry],
 ) -> PlannedPartition:
-    """Return the plan of a preparation that holds, for the partition as it is now."""
-    state = _state(prepared, place, log_dir, request)
+    """Return the plan of a preparation that holds, for the partition as it is now. `entries`: what
+    has just been found in its directory.
+    """
+    state = _state(prepared, place, log_dir, request, entries)
     decided, compaction = prepared.round, None
     retention, words = None, ""
     if decided is not None:
@@ -69,7 +74,11 @@ def planned_again(
 
 
 def _state(
-    prepared: PreparedPartition, place: PartitionPlace, log_dir: LogDir, request: Request
+    prepared: PreparedPartition,
+    place: PartitionPlace,
+    log_dir: LogDir,
+    request: Request,
+    entries: Sequence[Entry],
 ) -> PartitionState:
     """Return the partition as it is now. Segments that are as they were are not read again."""
     storage, at = request.storage, place.topic_partition
@@ -95,7 +104,7 @@ def _state(
         snapshot_offsets=(),
         leader_epochs=prepared.leader_epochs,
     )
-    listing = list_again(storage, place.directory, known)
+    listing = list_again(storage, place.directory, known, entries=entries)
     if listing.problems:
         raise listing.problems[0]
     if not listing.segments:

@@ -25,7 +25,7 @@ from winnow.cleaning.prepared.value import (
 from winnow.errors import CorruptLogError
 from winnow.logdir.checkpoints import read_leader_epochs
 from winnow.logdir.commit.journal import file_crc32c
-from winnow.logdir.files import difference, files_in, log_bases
+from winnow.logdir.files import difference, log_bases
 from winnow.logdir.meta import read_topic_id
 from winnow.logdir.names import LOG, segment_file
 from winnow.logdir.survey import LogDir
@@ -72,19 +72,24 @@ class Now:
         return f"{self.log_dir.path}/{self.topic_partition}"
 
 
-def why_dropped(prepared: PreparedPartition, staging: str, now: Now) -> Dropped | None:
-    """Return the first check that fails, cheap ones first. None: the preparation holds.
+def why_dropped(
+    prepared: PreparedPartition, staging: str, now: Now, entries: Sequence[Entry]
+) -> Dropped | None:
+    """Return the first check that fails, cheap ones first. None: the preparation holds. `entries`:
+    what has just been found in the partition directory.
 
     Raises OSError and CorruptLogError for files that can't be read.
     """
-    return next(_failed(prepared, staging, now), None)
+    files = {entry.name: entry for entry in entries if entry.is_file}
+    return next(_failed(prepared, staging, now, files), None)
 
 
-def _failed(prepared: PreparedPartition, staging: str, now: Now) -> Iterator[Dropped]:
+def _failed(
+    prepared: PreparedPartition, staging: str, now: Now, files: Mapping[str, Entry]
+) -> Iterator[Dropped]:
     yield from _of_the_run(prepared, now)
     yield from _of_settings(prepared, now)
     yield from _of_checkpoints(prepared, now)
-    files = files_in(now.storage, now.directory)
     yield from _of_names(prepared, files)
     set_back = prepared.taken.was_set_back(now.at)
     for group in prepared.groups:

@@ -41,6 +41,7 @@ from winnow.logdir.survey import LogDir, strangers_in, topics_of
 from winnow.policy.sources import Unknown
 from winnow.runtime.failure import Failure, failure
 from winnow.state import TopicPartition
+from winnow.storage.guarded import kept_open
 from winnow.storage.mounts import why_seen_here_only
 from winnow.storage.places import Places
 from winnow.storage.urls import is_remote
@@ -130,22 +131,36 @@ def _one(
     """
     if isinstance(here, Failure):
         return _left(log_dir, at, here)
+    directory = f"{log_dir.path}/{at}"
     try:
-        if any(existing.journal for existing in here):
-            return None if dry_run else _finished(log_dir, at, request)
-        readable = [existing for existing in here if existing.prepared is not None]
-        if not readable:
-            return _unread(log_dir, at, here, request, dry_run=dry_run)
-        newest = max(
-            readable,
-            key=lambda existing: existing.prepared.taken.wall_ms if existing.prepared else 0,
-        )
-        for existing in here:
-            if existing is not newest and not dry_run:
-                remove_staging(request.storage, existing.staging)
-        return _newest(newest, settings, request, dry_run=dry_run)
+        with kept_open(log_dir.path, directory, *(existing.staging for existing in here)):
+            return _one_of(log_dir, at, here, settings, request, dry_run=dry_run)
     except FAILS_ONE_PARTITION as error:
         return _left(log_dir, at, failure(error))
+
+
+def _one_of(
+    log_dir: LogDir,
+    at: TopicPartition,
+    here: Sequence[Existing],
+    settings: PreparedSettings,
+    request: Request,
+    *,
+    dry_run: bool,
+) -> PartitionResult | None:
+    if any(existing.journal for existing in here):
+        return None if dry_run else _finished(log_dir, at, request)
+    readable = [existing for existing in here if existing.prepared is not None]
+    if not readable:
+        return _unread(log_dir, at, here, request, dry_run=dry_run)
+    newest = max(
+        readable,
+        key=lambda existing: existing.prepared.taken.wall_ms if existing.prepared else 0,
+    )
+    for existing in here:
+        if existing is not newest and not dry_run:
+            remove_staging(request.storage, existing.staging)
+    return _newest(newest, settings, request, dry_run=dry_run)
 
 
 def _newest(
@@ -161,17 +176,19 @@ def _newest(
     if (why := _why_not_begun(prepared, place, request)) is not None:
         return _left(log_dir, at, why)
     now = now_of(existing, known, request.stop)
-    config = config_now(prepared, now)
-    selected = known_or_left_alone(place, log_dir, config, replace(request, settings=known))
+    config, storage = config_now(prepared, now), request.storage
+    request = replace(request, settings=known)
+    selected = known_or_left_alone(place, log_dir, config, request)
     if isinstance(selected, SkippedPartition) and not isinstance(config, Unknown):
         return _unchanged(log_dir, at, selected.reason.words, left_alone=True)
-    if not dry_run:
-        # What the broker was doing when it stopped. It is no change of the log.
-        recover(request.storage, place.directory, keep=(existing.staging,))
-    dropped = why_dropped(prepared, existing.staging, now)
+    entries = storage.list_dir(place.directory)
+    # What the broker was doing when it stopped. It is no change of the log.
+    if not dry_run and recover(storage, place.directory, keep=(existing.staging,), entries=entries):
+        entries = storage.list_dir(place.directory)
+    dropped = why_dropped(prepared, existing.staging, now, entries)
     if dropped is not None or isinstance(config, Unknown):
         if not dry_run:
-            remove_staging(request.storage, existing.staging)
+            remove_staging(storage, existing.staging)
         return _dropped(existing, prepared, dropped)
     request = replace(
         request,
@@ -179,9 +196,8 @@ def _newest(
         now=prepared.now,
         # After an unclean shutdown nobody knows yet where the log ends.
         only=cast("Only | None", prepared.only) if log_dir.clean_shutdown else "compaction",
-        settings=known,
     )
-    item = planned_again(prepared, place, log_dir, config, request)
+    item = planned_again(prepared, place, log_dir, config, request, entries)
     return (
         _would(item, prepared) if dry_run else _install(item, prepared, existing.staging, request)
     )

@@ -63,7 +63,8 @@ def why_not_committed(
     if isinstance(settings, Failure):
         return settings.message
     try:
-        dropped = why_dropped(prepared, existing.staging, now_of(existing, settings, stop))
+        now = now_of(existing, settings, stop)
+        dropped = why_dropped(prepared, existing.staging, now, now.storage.list_dir(now.directory))
     except FAILS_ONE_PARTITION as error:
         return failure(error).message.partition("\n")[0]
     return None if dropped is None else str(dropped)

@@ -33,6 +33,12 @@ def leftover_names(storage: Storage, directory: str, entries: Sequence[Entry]) -
     are none. Raises CorruptLogError for a leftover whose name has no offset: Kafka's loader throws
     on it (S1.10).
     """
+    left = _leftover_files(storage, directory, entries)
+    staging = {entry.name for entry in staging_entries(entries)}
+    return tuple(sorted(left | staging.difference(preparations(storage, directory, entries))))
+
+
+def _leftover_files(storage: Storage, directory: str, entries: Sequence[Entry]) -> set[str]:
     for entry in entries:
         if entry.is_link and entry.name.endswith((CLEANED, SWAP, DELETED)):
             raise CorruptLogError(
@@ -47,13 +53,11 @@ def leftover_names(storage: Storage, directory: str, entries: Sequence[Entry]) -
     unfinished = [name for name in names if name.endswith((CLEANED, SWAP))]
     for name in unfinished:
         base_offset_of(name)
-    left = {
+    return {
         *unfinished,
         *orphans(names, entries, lost_segments(storage, directory, entries)),
         *(name for name in names if name.endswith(DELETED) or name == COMMIT_RECORD),
-        *(entry.name for entry in staging_entries(entries)),
     }
-    return tuple(sorted(left.difference(preparations(storage, directory, entries))))
 
 
 def orphans(
@@ -116,9 +120,8 @@ def check_unchanged(
     """
     entries = storage.list_dir(directory) if entries is None else entries
     files = {entry.name: entry for entry in entries if entry.is_file}
-    left = [name for name in leftover_names(storage, directory, entries) if name in files]
-    if left:
-        raise _changed("no file of an unfinished run", ", ".join(left), directory)
+    if left := _leftover_files(storage, directory, entries):
+        raise _changed("no file of an unfinished run", ", ".join(sorted(left)), directory)
     for segment in segments:
         differs = difference(files, segment)
         if differs is not None:

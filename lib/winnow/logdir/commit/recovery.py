@@ -106,21 +106,24 @@ def recover(
     *,
     keep: Sequence[str] = (),
     forced: ForcedSwap | None = None,
+    entries: Sequence[Entry] | None = None,
 ) -> RecoveryReport:
     """Bring a partition directory into the state in which a broker's loader would use it. Hold the
     lock.
 
-    `keep`: paths of staging directories that are left untouched. `forced`: nothing is refused. May
-    be interrupted at any point and run again. Raises CorruptLogError, before anything is changed,
-    unless every `.swap` log is whole and may replace what lies in its range, and each one that goes
-    has no batch of its own (`winnow.logdir.commit.swap_checks`), and if a segment is lost
-    (`winnow.logdir.commit.lost`).
+    `keep`: paths of staging directories that are left untouched. `forced`: nothing is refused.
+    `entries`: of the directory, if it has just been listed. May be interrupted at any point and run
+    again. Raises CorruptLogError, before anything is changed, unless every `.swap` log is whole and
+    may replace what lies in its range, and each one that goes has no batch of its own
+    (`winnow.logdir.commit.swap_checks`), and if a segment is lost (`winnow.logdir.commit.lost`).
     """
-    left = _left(storage, directory, _entries(storage, directory, keep))
+    entries = storage.list_dir(directory) if entries is None else entries
+    left = _left(storage, directory, _without_kept(directory, entries, keep))
     if not left:
         return RecoveryReport()
     with storage.changing(directory):
-        steps = _plan(storage, directory, _entries(storage, directory, keep), forced)
+        entries = _without_kept(directory, storage.list_dir(directory), keep)
+        steps = _plan(storage, directory, entries, forced)
         _carry_out(storage, directory, steps)
     return steps.report(left)
 
@@ -131,10 +134,8 @@ def _left(storage: Storage, directory: str, entries: Sequence[Entry]) -> tuple[s
     return tuple(sorted((*leftover_names(storage, directory, entries), *prepared)))
 
 
-def _entries(storage: Storage, directory: str, keep: Sequence[str]) -> list[Entry]:
-    return [
-        entry for entry in storage.list_dir(directory) if f"{directory}/{entry.name}" not in keep
-    ]
+def _without_kept(directory: str, entries: Sequence[Entry], keep: Sequence[str]) -> list[Entry]:
+    return [entry for entry in entries if f"{directory}/{entry.name}" not in keep]
 
 
 def _carry_out(storage: Storage, directory: str, steps: _Steps) -> None:

@@ -80,12 +80,17 @@ class Swaps:
     Each swap looks at its own sources again.
     """
 
-    def __init__(self, storage: Storage, directory: str) -> None:
+    def __init__(
+        self, storage: Storage, directory: str, entries: Sequence[Entry] | None = None
+    ) -> None:
+        """`entries`: of the directory, if it has just been listed."""
         self._storage, self._directory = storage, directory
         self._known: dict[str, Entry] | None = None
         """What the directory has of a log, and its directories, by name; without `_changed`."""
         self._changed: list[str] = []
         """Names that the last swap has changed."""
+        if entries is not None and not is_remote(directory):
+            self._known = _to_know(entries)
 
     def swap(self, group: StagedGroup) -> None:
         """See `swap_group`."""
@@ -108,9 +113,8 @@ class Swaps:
                 files=files if here else None,
             )
         if here:
-            known = {one.name: one for one in entries if one.is_dir or _is_of_log(one.name)}
             new = (segment_file(group.base_offset, suffix) for suffix in group.paths)
-            self._known, self._changed = known, [*gone, *new]
+            self._known, self._changed = _to_know(entries), [*gone, *new]
 
     def _entries(self, group: StagedGroup) -> Sequence[Entry]:
         if self._known is None:
@@ -127,8 +131,12 @@ class Swaps:
         return {name: entry for name, entry in now.items() if entry is not None}
 
 
-def _is_of_log(name: str) -> bool:
-    return name.endswith((*SEGMENT_SUFFIXES, SNAPSHOT))
+def _to_know(entries: Sequence[Entry]) -> dict[str, Entry]:
+    return {
+        one.name: one
+        for one in entries
+        if one.is_dir or one.name.endswith((*SEGMENT_SUFFIXES, SNAPSHOT))
+    }
 
 
 def exchange(
