@@ -72,7 +72,6 @@ def test_recorded_crashes_and_damage_are_all_found(tmp_path: Path) -> None:
     }
     assert leftovers == {
         ("x-cleaned-0", ".cleaned"),
-        ("x-deleted-0", ".deleted"),
         ("x-swap-0", ".swap"),
     }
     assert [item for item in found if item[0] != "leftover"] == [

@@ -261,10 +261,10 @@ def test_leader_epoch_below_minus_one_is_reported(log_dir: Path) -> None:
         ("lost+found/x", "", "name", "lost+found"),
         ("not a topic-0/00000000000000000000.log", "", "name", "not a topic-0"),
         (
-            f"{NAME}/00000000000000000000.log.deleted",
+            f"{NAME}/00000000000000000000.log.cleaned",
             "",
             "leftover",
-            f"{NAME}/00000000000000000000.log.deleted",
+            f"{NAME}/00000000000000000000.log.cleaned",
         ),
         ("log-start-offset-checkpoint", "0\n1\nc-4p 1 9000\n", "checkpoint", NAME),
         ("recovery-point-offset-checkpoint", "0\n1\nc-4p 1 9000\n", "checkpoint", NAME),
@@ -276,6 +276,22 @@ def test_problems_of_small_files_and_names_are_reported(
     (log_dir / name).parent.mkdir(exist_ok=True)
     (log_dir / name).write_text(content)
     assert brief(log_dir) == [(kind, file, None)]
+
+
+@pytest.mark.parametrize("base", [0, 5])
+def test_files_of_a_deletion_before_a_clean_stop_are_normal(log_dir: Path, base: int) -> None:
+    """Brokers of 3.9.2, 4.3.1 and 4.4.0 that stop within a minute after retention leave them."""
+    for suffix in (LOG, INDEX, TIMEINDEX):
+        (log_dir / NAME / f"{segment_file(base, suffix)}.deleted").touch()
+    assert brief(log_dir) == []
+    (log_dir / ".kafka_cleanshutdown").unlink()
+    assert [kind for kind, _, _ in brief(log_dir)] == ["leftover"] * 3
+    (log_dir / ".kafka_cleanshutdown").touch()
+    index = log_dir / NAME / f"{segment_file(base, INDEX)}.deleted"
+    index.rename(index.with_suffix(""))
+    (log_dir / NAME / segment_file(base, LOG)).unlink(missing_ok=True)
+    kinds = {kind for kind, file, _ in brief(log_dir) if file.endswith(".deleted")}
+    assert kinds == {"leftover"}
 
 
 def test_damaged_snapshot_is_reported_but_is_not_damage(log_dir: Path) -> None:

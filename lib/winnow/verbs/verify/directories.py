@@ -4,7 +4,7 @@ partition's directory: its file names, its small files, and its logs (S1.2, S1.9
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -16,6 +16,7 @@ from winnow.logdir.commit.lost import lost_segments
 from winnow.logdir.copies import words_of
 from winnow.logdir.meta import is_empty_marker, read_meta, read_topic_id, was_shut_down_cleanly
 from winnow.logdir.names import (
+    DELETED,
     INDEX_SUFFIXES,
     LEADER_EPOCHS,
     LOG,
@@ -123,12 +124,29 @@ def _names(
                 Kind.NAME, entry.name, "expected a name that begins with an offset of 20 digits"
             )
     try:
-        for name in leftover_names(storage, scope.directory, sound):
+        names = {entry.name for entry in sound}
+        left = leftover_names(storage, scope.directory, sound)
+        of_a_stop = any(name.endswith(DELETED) for name in left) and was_shut_down_cleanly(
+            storage, scope.log_dir
+        )
+        for name in left:
+            if of_a_stop and _is_deleted(name, names):
+                continue
             yield scope.finding(
                 Kind.LEFTOVER, name, "expected no file of an interrupted cleaning or deletion"
             )
     except CorruptLogError as error:
         yield scope.finding(Kind.NAME, "", error)
+
+
+def _is_deleted(name: str, names: Collection[str]) -> bool:
+    """Return whether this is a file of a deletion that was not interrupted. A broker that stops
+    cleanly leaves those of the last `file.delete.delay.ms`. It renames the log first, so an index
+    without its log shows an interrupted deletion.
+    """
+    stem = name.partition(".")[0]
+    half = f"{stem}{LOG}" not in names and any(f"{stem}{one}" in names for one in INDEX_SUFFIXES)
+    return name.endswith(DELETED) and not half
 
 
 def _soundly_named(entries: Sequence[Entry]) -> list[Entry]:
