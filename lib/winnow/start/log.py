@@ -13,7 +13,13 @@ from winnow.errors import (
     UnpredictedLoadError,
     failure_of,
 )
-from winnow.logdir.commit.lost import end_lost, lost_segments, missing_logs, offsets_of
+from winnow.logdir.commit.lost import (
+    end_lost,
+    lost_segments,
+    missing_logs,
+    offsets_of,
+    only_in_deleted,
+)
 from winnow.logdir.commit.truncation import LogCut, RemovedSegment
 from winnow.logdir.indexes.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from winnow.logdir.names import (
@@ -46,9 +52,10 @@ from winnow.start.small_files import EPOCH_WORDS, Problem, checkpoint_problem, t
 from winnow.start.values import Fate, KnownTopics, LogStart
 from winnow.state import PartitionState
 from winnow.storage.contract import Storage, read_if_there
-from winnow.words import counted
+from winnow.words import counted, first_few
 
 FINISHES_SWAP = "the start finishes an interrupted swap"
+_SHOWN = 3
 _FOLLOWERS_CUT = ". Followers of such a leader cut their logs, too"
 
 
@@ -160,6 +167,21 @@ def _outcome_with_swap(storage: Storage, log: LogToLoad, config: TopicConfig) ->
     if loss is None:
         return outcome
     return replace(outcome, loss=loss, cut_bytes=outcome.cut_bytes + swap.log_bytes_gone)
+
+
+def _in_deleted_files(storage: Storage, log: LogToLoad) -> str:
+    """Return which files have records that the log has lost, until a start removes them, or ""."""
+    entries = storage.list_dir(log.directory)
+    names = only_in_deleted({entry.name: entry.size for entry in entries if entry.is_file})
+    if not names:
+        return ""
+    return (
+        f"{first_few(names, _SHOWN)} have records that the log has lost: Kafka renames segments so "
+        "where it recovers on a full disk, and a start deletes them for good. First copy the "
+        "directory of the partition elsewhere. To take the records back, remove the ending "
+        ".deleted from these .log files, in place of an empty .log of the same name, and run "
+        "`recover --truncate`"
+    )
 
 
 def _deleted_for_its_end(
@@ -322,6 +344,8 @@ def _with_outcome(
         )
         return replace(start, already_lost=words)
     lost = end_lost(end, high_watermark=log.high_watermark, recovery_point=log.recovery_point)
+    if lost is not None and (words := _in_deleted_files(storage, log)):
+        return replace(start, fate=Fate.LOSES, reason=f"{lost}, and {words}")
     if lost is not None and log.clean_shutdown:
         return replace(start, already_lost=f"{lost}{_FOLLOWERS_CUT}")
     return start

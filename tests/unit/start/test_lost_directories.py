@@ -13,6 +13,7 @@ import pytest
 
 from tests.kafka.starts.bases import copy_base
 from tests.unit.start.test_broker import NOW, log_of, start_of
+from winnow.logdir.commit.recovery import recover
 from winnow.logdir.names import CLEAN_SHUTDOWN
 from winnow.logdir.survey import survey_log_dirs
 from winnow.policy.server_properties import parse_server_properties
@@ -106,3 +107,25 @@ def test_log_that_is_emptied_and_set_aside_has_no_followers(tmp_path: Path) -> N
     aside = log_of(start_of(*both), "d-1")
     assert aside.fate is Fate.SET_ASIDE
     assert aside.already_lost == "it ends at offset 0, below its high watermark 150"
+
+
+def test_records_that_only_deleted_files_have_are_no_leftovers(root: Path) -> None:
+    """What a real broker of 4.3.1 left of a partition that it recovered on a full disk: the log
+    emptied, and its segments in `.deleted` files, which the next start removes.
+    """
+    directory = root / "a" / "d-0"
+    logs = sorted(directory.glob("*.log"))
+    for log in logs[2:]:
+        for path in directory.glob(f"{log.stem}.*"):
+            if path.suffix in {".log", ".index", ".timeindex"}:
+                path.rename(f"{path}.deleted")
+    before = {path.name: path.stat().st_size for path in directory.iterdir()}
+    start = start_of(root / "a")
+    assert log_of(start, "d-0").fate is Fate.LOSES
+    assert "have records that the log has lost" in log_of(start, "d-0").reason
+    assert recover(Places(), str(directory)).removed == ()
+    assert {path.name: path.stat().st_size for path in directory.iterdir()} == before
+    # As the reason says:
+    for path in directory.glob("*.log.deleted"):
+        path.rename(path.with_suffix(""))
+    assert log_of(start_of(root / "a"), "d-0").fate is Fate.RECOVERS

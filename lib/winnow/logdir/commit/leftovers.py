@@ -7,7 +7,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from winnow.errors import CorruptLogError
-from winnow.logdir.commit.lost import LostSegment, lost_segments
+from winnow.logdir.commit.lost import (
+    LostSegment,
+    lost_segments,
+    of_segments,
+    only_in_deleted,
+)
 from winnow.logdir.files import difference
 from winnow.logdir.names import (
     CLEANED,
@@ -29,9 +34,9 @@ from winnow.storage.contract import COMMIT_RECORD, Entry, Storage
 def leftover_names(storage: Storage, directory: str, entries: Sequence[Entry]) -> tuple[str, ...]:
     """Return the names that `recovery.recover` would act on in a directory with these entries.
 
-    The indexes of a lost segment are none of them (`winnow.logdir.commit.lost`), and preparations
-    are none. Raises CorruptLogError for a leftover whose name has no offset: Kafka's loader throws
-    on it (S1.10).
+    The indexes of a lost segment are none of them, nor are `.deleted` files that may have the only
+    copy of records (`winnow.logdir.commit.lost`), nor preparations. Raises CorruptLogError for a
+    leftover whose name has no offset: Kafka's loader throws on it (S1.10).
     """
     left = _leftover_files(storage, directory, entries)
     staging = {entry.name for entry in staging_entries(entries)}
@@ -49,14 +54,17 @@ def _leftover_files(storage: Storage, directory: str, entries: Sequence[Entry]) 
                 hint="No broker makes links there, but it follows them: the file may have "
                 "records. Put the file itself in the place of the link.",
             )
-    names = [entry.name for entry in entries if entry.is_file]
+    sizes = {entry.name: entry.size for entry in entries if entry.is_file}
+    names = [*sizes]
     unfinished = [name for name in names if name.endswith((CLEANED, SWAP))]
     for name in unfinished:
         base_offset_of(name)
+    kept = of_segments(only_in_deleted(sizes))
     return {
         *unfinished,
         *orphans(names, entries, lost_segments(storage, directory, entries)),
-        *(name for name in names if name.endswith(DELETED) or name == COMMIT_RECORD),
+        *(n for n in names if n.endswith(DELETED) and n.partition(".")[0] not in kept),
+        *(name for name in names if name == COMMIT_RECORD),
     }
 
 

@@ -23,6 +23,7 @@ from winnow.errors import LostSegmentError
 from winnow.logdir.names import (
     CLEANED,
     DELETED,
+    INDEX,
     INDEX_SUFFIXES,
     LOG,
     MAX_LONG,
@@ -112,6 +113,31 @@ def lost_of(
         LostSegment(base, ends.get(base, newest if newest > base else None), tuple(found[base]))
         for base in lost
     )
+
+
+def only_in_deleted(sizes: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the `.log.deleted` files, ascending, that may have the only copy of the end of a log:
+    they begin above all logs, or where the last log is empty.
+
+    Kafka deletes so when it recovers on a full disk ("Deleting the corrupt segment and creating an
+    empty one"), and a follower when it truncates. It renames the indexes, too; a truncation by
+    Winnow does not.
+    """
+    last = max((name for name in sizes if name.endswith(LOG)), default="")
+    return tuple(
+        sorted(
+            name
+            for name, size in sizes.items()
+            if size and name.endswith(LOG + DELETED) and name.removesuffix(DELETED) >= last
+            if name.removesuffix(DELETED) > last or not sizes[last]
+            if name.removesuffix(LOG + DELETED) + INDEX + DELETED in sizes
+        )
+    )
+
+
+def of_segments(names: Sequence[str]) -> frozenset[str]:
+    """Return what names of these files begin with: those of all files of their segments do."""
+    return frozenset(name.partition(".")[0] for name in names)
 
 
 def _moved_aside(storage: Storage, directory: str, entries: Sequence[Entry]) -> Collection[str]:

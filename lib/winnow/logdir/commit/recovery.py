@@ -18,7 +18,7 @@ from winnow.logdir.commit.leftovers import (
     preparations,
     staging_entries,
 )
-from winnow.logdir.commit.lost import lost_error, lost_of
+from winnow.logdir.commit.lost import lost_error, lost_of, of_segments, only_in_deleted
 from winnow.logdir.commit.quarantine import QUARANTINE_SUFFIX, settle_quarantine
 from winnow.logdir.commit.staging import remove_staging, staging_run_id
 from winnow.logdir.commit.swap_checks import check_dropped, check_swaps
@@ -201,7 +201,8 @@ def _plan(
     will_be = {name.removesuffix(SWAP): size for name, size in kept.items()}
     if forced is None and (lost := lost_of(storage, directory, entries, will_be)):
         raise lost_error(lost, directory)
-    after = sorted(will_be)
+    kept_apart = of_segments(only_in_deleted(will_be))
+    after = sorted(name for name in will_be if name.partition(".")[0] not in kept_apart)
     deleted = [name for name in after if name.endswith(DELETED)]
     return _Steps(
         swept=(stale, cleaned, replaced),

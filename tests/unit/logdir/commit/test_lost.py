@@ -10,8 +10,14 @@ from tests.crash import logs
 from tests.crash.logs import leftovers
 from winnow import api
 from winnow.errors import LostSegmentError
-from winnow.logdir.commit.lost import LostSegment, check_none_lost, lost_segments
+from winnow.logdir.commit.lost import (
+    LostSegment,
+    check_none_lost,
+    lost_segments,
+    only_in_deleted,
+)
 from winnow.logdir.commit.recovery import preview, recover
+from winnow.logdir.names import LOG
 from winnow.start.files import PartitionFiles
 from winnow.storage.local import LocalStorage
 from winnow.verbs.verify.directories import check_directory
@@ -119,6 +125,11 @@ def test_removal_that_a_crash_interrupted_is_finished(root: Path, base: int, ren
     for suffix in SUFFIXES[:renamed]:
         _file(root, base, suffix).rename(_file(root, base, f"{suffix}.deleted"))
     assert _lost(root) == ()
+    before = _contents(root)
+    if base == BASES[-1] and renamed > 1:  # nothing else may have these records
+        assert not recover(STORAGE, f"{root}/t-0")
+        assert _contents(root) == before
+        return
     assert recover(STORAGE, f"{root}/t-0")
     assert not list((root / "t-0").glob(f"{base:020d}.*index*"))
     assert not recover(STORAGE, f"{root}/t-0")
@@ -172,3 +183,26 @@ def test_log_that_is_no_file_is_damage_but_not_lost(root: Path) -> None:
     _file(root, 3, ".log").symlink_to(root / "elsewhere")
     assert _lost(root) == ()
     assert leftovers(STORAGE, f"{root}/t-0") == ()
+
+
+def _names(base: int, size: int, *endings: str) -> dict[str, int]:
+    return {f"{base:020d}{ending}": size for ending in endings}
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        # A start on a full disk emptied the log from offset 5 on.
+        (_names(5, 0, LOG) | _names(5, 9, ".log.deleted", ".index.deleted"), [5]),
+        (_names(0, 9, LOG) | _names(5, 9, ".log.deleted", ".index.deleted"), [5]),
+        # Retention, a cleaning, an emptied log without records, a truncation by Winnow.
+        (_names(5, 0, LOG) | _names(0, 9, ".log.deleted", ".index.deleted"), []),
+        (_names(5, 9, LOG) | _names(5, 9, ".log.deleted", ".index.deleted"), []),
+        (_names(0, 0, LOG) | _names(5, 0, ".log.deleted", ".index.deleted"), []),
+        (_names(0, 9, LOG) | _names(5, 9, ".log.deleted"), []),
+    ],
+)
+def test_deleted_files_above_the_last_log_may_be_the_only_copy(
+    files: dict[str, int], found: list[int]
+) -> None:
+    assert [int(name[:20]) for name in only_in_deleted(files)] == found
