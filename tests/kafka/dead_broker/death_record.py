@@ -28,8 +28,15 @@ disks](../how-to/disk-full.md) is followed word for word:
 4.0 to 4.4 `LogLoader.recoverLog` treats every `IOException` as damage: "Found invalid offset during
 recovery. Deleting the corrupt segment and creating an empty one". So a segment is emptied when its
 producer snapshot can't be written, and all later segments are deleted. Kafka 3.9 stops instead.
-Nothing brings these records back. *Missing*: acknowledged records that consumers miss in all other
-partitions.
+Nothing brings these records back, unless they are still in `.deleted` files, which Winnow leaves.
+*Missing*: acknowledged records that consumers miss in all other partitions.
+
+Not in the table: a broker with a second log directory on the full disk and its metadata log
+elsewhere. It stays in service without the full disk, and the printed commands do not always bring
+it back. Kafka 3.9 has removed `.lock` there, and a run that changes something needs room for a new
+one: a file that is no part of a log must be moved first. Kafka 4.3 and 4.4 may make a partition of
+the full disk anew on the other disk, and do not start with both directories; `clean` and `recover`
+leave such a partition alone.
 
     python -m tests.kafka.dead_broker.deaths --record docs/proofs/deaths.md
 
