@@ -35,7 +35,7 @@ _Function = TypeVar("_Function")
 _CONFIG: Any = numba.config
 _PACKAGE = Path(__file__).parent
 _IMPORT = re.compile(
-    r"^\s*(?:from (winnow[\w.]*) import (\([^)]*\)|[^\n]*)|import (winnow[\w.]*))", re.MULTILINE
+    r"^[ \t]*+(?:from (winnow[\w.]*) import (\([^)]*\)|[^\n]*)|import (winnow[\w.]*))", re.MULTILINE
 )
 _ALL_OF_API = _PACKAGE / "__init__.py"
 _WITH_KERNELS = (

@@ -40,10 +40,9 @@ from winnow.state import ALL_BROKERS, Section
 
 _ENTITY = r"(?P<entity>\S++(?:\s++\S++)*?)\s++are"  # word by word: takes linear time
 _SECTION = re.compile(rf"(?P<which>Dynamic|All|Default)\s+configs\s+for\s+{_ENTITY}:?$")
-_ONE_LINE = re.compile(rf"Configs\s+for\s+{_ENTITY}\b:?\s*(?P<pairs>.*)$")
-_ENTRY = re.compile(  # of a line that ends with }: then the first match takes linear time
-    r"(?P<key>[^=\s]+)=(?P<value>.*?) sensitive=(?:true|false) synonyms=\{(?P<synonyms>.*)$"
-)
+_ONE_LINE = re.compile(rf"Configs\s+for\s+{_ENTITY}\b:?\s*(?P<pairs>.*)")
+_LISTED = re.compile(r" sensitive=(?:true|false) synonyms=\{")
+"""Between the value of a setting and its synonyms, in a line that ends with a brace."""
 _BARE = re.compile(r"(?P<key>[^=\s]+)=(?P<value>.*)$")
 _SYNONYM_SOURCE = re.compile(r"(?:^|,\s*)([A-Z][A-Z_]+):")
 _NEXT_PAIR = re.compile(r",\s*(?=[A-Za-z][\w.]*=)")
@@ -173,7 +172,11 @@ class _Reader:
                 self._lines.take(1, where)
                 key, _, value = pair.partition("=")
                 self._printed(key, value, where)
-        elif text.endswith("}") and (entry := _ENTRY.match(text)):
+        elif (
+            text.endswith("}")
+            and (entry := _BARE.match(text))
+            and (listed := _LISTED.search(entry["value"]))
+        ):
             if self._section is None:
                 raise UsageError(
                     "a config without a heading that names its topic or broker",
@@ -182,7 +185,8 @@ class _Reader:
                     found=text,
                     where=where,
                 )
-            self._printed(entry["key"], entry["value"], where, synonyms=entry["synonyms"][:-1])
+            value, synonyms = entry["value"][: listed.start()], entry["value"][listed.end() : -1]
+            self._printed(entry["key"], value, where, synonyms=synonyms)
         elif self._section and line[0].isspace() and (bare := _BARE.match(text)):
             self._printed(bare["key"], bare["value"], where)
         else:

@@ -25,6 +25,8 @@ _MOST_DEATHS = 64
 _log = logging.getLogger(__name__)
 
 _LOST = re.compile(r"^.*?\bLost task \S+ in stage \S+ \(TID \d+\) \(.*?\): ")
+_LONGEST = 1_000
+"""Characters of a line in which Spark names the task."""
 _FULL = ("No space left on device", "Disk quota exceeded")
 """Linux's error texts, which Java and Python repeat."""
 
@@ -72,10 +74,15 @@ def cause_of(error: Exception) -> str:
     raised = next((line for line in after.splitlines() if line and not line[0].isspace()), None)
     if traceback and raised is not None:
         return raised
-    lines = [_LOST.sub("", line).strip() for line in text.splitlines()]
+    lines = [_without_task(line).strip() for line in text.splitlines()]
     return next(
         (line for line in lines if line and line not in _INTRODUCTIONS), type(error).__name__
     )
+
+
+def _without_task(line: str) -> str:
+    lost = _LOST.match(line, 0, _LONGEST)
+    return line if lost is None else line[lost.end() :]
 
 
 def killed_worker(error: Exception) -> bool:

@@ -15,6 +15,7 @@ SECONDS = 20
 """Of this process, far more than each takes."""
 MIB = 1 << 20
 HOSTILE = {
+    "a text without an end": "a = " + "." * 17 + '\\"' * 500_000,
     "a key with many dots": "a." * 500_000 + "b = 1",
     "a table with many dots": "[" + "a." * 500_000 + "b]",
     "many keys with dots": "\n".join("a." * 500 + f"b{n} = 1" for n in range(1000)),

@@ -36,7 +36,9 @@ from winnow.storage.output_file import read_output
 MOST_BYTES = 1 << 20
 MOST_DOTS = 16
 """Per line, outside of texts. A key with 100,000 dots would take minutes: their number squared."""
-_TEXT = re.compile(r"""\"(?:[^"\\]|\\.)*"|'[^']*'""")
+_TEXT = re.compile(r"""\"(?:[^"\\]|\\.)*+(?P<end>"?)|'[^']*'""")
+"""A text, or the rest of a line with a quotation mark that has no other: so it takes linear time.
+"""
 _INTEGER_BITS = 64
 _LONGEST_KEY = 80
 """Characters that an error shows, and that are compared with the options."""
@@ -243,13 +245,17 @@ def _read(path: str) -> dict[str, Any]:
     try:
         text = data.decode()
         for number, line in enumerate(text.split("\n"), start=1):
-            if line.count(".") > MOST_DOTS and _TEXT.sub("", line).count(".") > MOST_DOTS:
+            if line.count(".") > MOST_DOTS and _dots_outside(line) > MOST_DOTS:
                 raise _unreadable(path, f"more than {MOST_DOTS} dots in line {number}")
         return tomllib.loads(text)
     except RecursionError:
         raise _unreadable(path, "too many tables inside each other") from None
     except ValueError as error:  # of TOML, or of UTF-8
         raise _unreadable(path, str(error)) from None
+
+
+def _dots_outside(line: str) -> int:
+    return _TEXT.sub(lambda text: text[0] if text["end"] == "" else "", line).count(".")
 
 
 def _unreadable(path: str, found: str | None) -> UsageError:

@@ -25,6 +25,8 @@ _PATIENCE = {
 }
 """Ten seconds, not three minutes: a retried change must not outlast its lease."""
 _REFUSAL = re.compile(r'RPCError\("(?P<kind>[\w.$]+)", "(?P<why>.*?)(?:\\n|"\))', re.DOTALL)
+_LONGEST = 4_000
+"""Characters in which the exception and its message are."""
 _NUMBERS = {
     "AccessControlException": errno.EACCES,
     "PathIsNotEmptyDirectoryException": errno.ENOTEMPTY,
@@ -95,7 +97,7 @@ def refusal(text: str, where: str) -> OSError:
     """Return the OSError for a RuntimeError of hdfs-native. Its text holds the name node's
     exception with its whole stack trace.
     """
-    found = _REFUSAL.search(text)
+    found = _REFUSAL.search(text, 0, _LONGEST)
     if found is None:
         return OSError(errno.EREMOTEIO, f"HDFS answers {_first_line(text)}", where)
     kind = found["kind"].rpartition(".")[2]

@@ -334,7 +334,8 @@ def _merged(results: Sequence[RunResult], *, run_id: str, legs: Sequence[_Leg]) 
             if leg.source.doubt is not None:  # nothing of it was fetched
                 why = str(no_log_dir(leg.work, unfinished=True))
                 text = text.replace(why, str(leg.source.doubt))
-                text = re.sub(rf"({re.escape(leg.work)}/\S+) \({NO_LOG}\)", r"\1 (not read)", text)
+                path = rf"{re.escape(leg.work)}/\S{{1,4096}}"
+                text = re.sub(rf"({path}) \({NO_LOG}\)", r"\1 (not read)", text)
         for copy, source in named.items():
             text = text.replace(copy, source)
         return text
