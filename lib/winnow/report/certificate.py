@@ -40,9 +40,15 @@ HASH = "BLAKE2b-128, keyed"
 KEY_SUFFIX = ".hash-key"
 NOT_SHOWN = (
     "Other replicas: each broker has its own files and needs its own erasure and certificate.",
+    (
+        "Replicas made later: a new, moved or replaced replica that is copied from a broker that "
+        "was not erased yet brings the records back, also to this broker. After the last erasure, "
+        "search every current replica with `verify --key-hash`."
+    ),
+    "Internal topics that were not named: __consumer_offsets has the names of groups.",
     "Segments in remote storage (tiered topics).",
     "Copies elsewhere: consumers, connectors, mirrors, state stores, backups, snapshots of disks.",
-    "Values: only keys are compared. The value of a record with another key may name a person.",
+    "Values and headers: only keys are compared. Those of other records may name a person.",
     "Freed blocks of the disk: the old files were unlinked, not overwritten.",
     "That clock, user and host are right.",
     "That nobody has written another certificate: it is not signed. Keep its SHA-256 elsewhere.",
