@@ -17,7 +17,10 @@ from pyspark.sql import SparkSession
 from tests.fixtures.data import copy_log_dir, copy_tree
 from tests.spark.preparing import committed, prepared, results, staged
 from tests.spark.runs import files_of
+from winnow.cleaning.prepared.existing import existing_in
 from winnow.logdir.names import PREPARED
+from winnow.logdir.survey import survey_log_dirs
+from winnow.storage.places import Places
 
 pytestmark = pytest.mark.spark
 
@@ -144,6 +147,7 @@ JSON: dict[str, Callable[[dict[str, Any]], object]] = {
     "an end above the active segment": lambda v: v["round"].update(end_offset=v["log_end_offset"]),
     "a text for a number": lambda v: v.update(now="0"),
     "another field": lambda v: v.update(other=1),
+    "a setting that no topic has": lambda v: v["settings"].update(x="1"),
     "deep": lambda v: v.update(only=json.loads("[" * 500 + "]" * 500)),
 }
 
@@ -168,7 +172,12 @@ def no_file(path: Path) -> None:
     os.mkfifo(path)
 
 
-@pytest.mark.parametrize("change", [sparse, no_file])
+def padded(path: Path) -> None:
+    """As written, but larger than for any partition with these files."""
+    path.write_text(path.read_text() + " " * 2**20)
+
+
+@pytest.mark.parametrize("change", [sparse, no_file, padded])
 def test_record_that_is_no_small_file_is_refused(
     log_dir: Path, change: Callable[[Path], None]
 ) -> None:
@@ -255,3 +264,16 @@ def test_newest_of_two_preparations_is_committed(log_dir: Path) -> None:
     (older / PREPARED).write_text(json.dumps(value))
     assert committed(log_dir).exit_code == 0
     assert not [*log_dir.glob("*/.winnow*")]
+
+
+def test_few_preparations_of_a_partition_are_read(log_dir: Path) -> None:
+    """A broker waits for a commit. Its user could make any number of them."""
+    path = staging_of(log_dir)
+    for number in range(40):
+        shutil.copytree(path, f"{path}"[:-8] + f"{number:08x}", copy_function=os.link)
+    (home,) = survey_log_dirs(Places(), [str(log_dir)])
+    (at,) = [at for at in home.partitions if str(at) == CHANGED]
+    found = list(existing_in(Places(), home, at))
+    assert len(found) == 41
+    too_many = [one.problem for one in found if "more than 16 preparations" in (one.problem or "")]
+    assert len(too_many) == 41 - 16

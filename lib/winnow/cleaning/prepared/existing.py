@@ -8,15 +8,22 @@ from dataclasses import dataclass
 
 from winnow.cleaning.prepared.value import PreparedPartition, read_prepared
 from winnow.clock import RUN_ID
-from winnow.errors import FAILS_ONE_PARTITION, failure_of
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, failure_of
 from winnow.logdir.commit.leftovers import is_preparation, staging_entries
-from winnow.logdir.names import GONE, JOURNAL, PREPARED, STAGING_PREFIX
+from winnow.logdir.names import GONE, JOURNAL, LEADER_EPOCHS, PREPARED, STAGING_PREFIX
 from winnow.logdir.survey import LogDir
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
 from winnow.storage.live.identity import writer_of
 from winnow.storage.urls import is_remote
 
+_LEAST, _OF_A_FILE, _MOST_EPOCHS = 64 << 10, 4 << 10, 2 << 20
+"""Bytes of `prepared.json`, in all and for each file of the partition: it takes 2 KB for a segment,
+which has three files or more, and has the leader epochs. Otherwise its writer could make a commit
+take any amount of memory, while a broker waits for it.
+"""
+_MOST = 16
+"""Preparations of a partition that are read. `prepare` leaves one, or two for a moment."""
 _OF_A_RUN = re.compile(f"{re.escape(STAGING_PREFIX)}{RUN_ID}({re.escape(GONE)})?")
 
 
@@ -53,6 +60,8 @@ def existing_in(
         entries = storage.list_dir(directory)
     except FileNotFoundError:  # its topic was deleted meanwhile
         return
+    epochs = sum(entry.size for entry in entries if entry.name == LEADER_EPOCHS)
+    most, left = _LEAST + _OF_A_FILE * len(entries) + 2 * min(epochs, _MOST_EPOCHS), _MOST
     for entry in staging_entries(entries):
         if not entry.is_dir or not _OF_A_RUN.fullmatch(entry.name):
             continue
@@ -61,8 +70,15 @@ def existing_in(
         prepared, problem, writer = None, None, None
         if is_preparation(storage, staging):
             above = (log_dir.path, directory, staging)
+            left -= 1
             try:
-                prepared = read_prepared(storage, staging)
+                if left < 0:
+                    raise CorruptLogError(
+                        f"a partition has more than {_MOST} preparations",
+                        where=staging,
+                        hint="`recover` removes them.",
+                    )
+                prepared = read_prepared(storage, staging, most=most)
                 if not is_remote(staging):
                     writer = writer_of([*above, f"{staging}/{PREPARED}"])
             except FAILS_ONE_PARTITION as error:

@@ -15,6 +15,7 @@ from typing import Annotated
 from winnow.cleaning.asked import SettingsAsked
 from winnow.cleaning.result import RecordsRemoved
 from winnow.clock import LATEST_MS, UNKNOWN_BOOT, boot_id, ms_since_boot, now_ms
+from winnow.errors import CorruptLogError
 from winnow.logdir.commit.journal import are_staged
 from winnow.logdir.names import PREPARED, STAGING_PREFIX
 from winnow.logdir.stored import FromMinusOne, Natural, plain, stored
@@ -30,7 +31,7 @@ RULE = "S8.12"
 _SET_BACK_MS = 1_000
 """By how much a wall clock may fall behind, as when it is adjusted in small steps."""
 _HEADER = re.compile(r"[0-9a-f]{2,42}")
-_NOT_COMPARED = {"sources", "rules"}
+_COMPARED = {one.name: None for one in fields(TopicConfig) if one.name not in {"sources", "rules"}}
 Crc = Annotated[int, 0, 2**32 - 1]
 
 
@@ -182,8 +183,7 @@ class PreparedPartition:
 
 def settings_in_words(config: TopicConfig) -> dict[str, str]:
     """Return the effective settings of a topic as `prepared.json` has them, for a comparison."""
-    names = (one.name for one in fields(config) if one.name not in _NOT_COMPARED)
-    return {name: repr(getattr(config, name)) for name in names}
+    return {name: repr(getattr(config, name)) for name in _COMPARED}
 
 
 def write_prepared(storage: Storage, staging: str, prepared: PreparedPartition) -> None:
@@ -199,11 +199,21 @@ def write_prepared(storage: Storage, staging: str, prepared: PreparedPartition) 
     storage.fsync_dir(staging.rpartition("/")[0])
 
 
-def read_prepared(storage: Storage, staging: str) -> PreparedPartition:
-    """Raises CorruptLogError for anything that `write_prepared` would not have written, and for
-    what another version of Winnow wrote; FileNotFoundError if there is nothing.
+def read_prepared(storage: Storage, staging: str, *, most: int) -> PreparedPartition:
+    """Raises CorruptLogError for anything that `write_prepared` would not have written, for more
+    than `most` bytes, and for what another version of Winnow wrote; FileNotFoundError if there is
+    nothing.
     """
     hint = "`recover` removes it. Nothing else was changed."
+    size = storage.entry(f"{staging}/{PREPARED}").size
+    if size > most:
+        raise CorruptLogError(
+            "a preparation is too large for its partition",
+            expected=f"at most {most:,} bytes",
+            found=f"{size:,} bytes",
+            where=f"{staging}/{PREPARED}",
+            hint=hint,
+        )
     value = read_json(storage, f"{staging}/{PREPARED}", hint=hint)
     whole = value.fields({"format", "winnow_version"}, None)
     whole["format"].version(FORMAT)
@@ -225,6 +235,7 @@ def _fits(prepared: PreparedPartition) -> bool:
         and [*bases, *ends] == sorted({*bases, *ends})
         and {*bases} <= listed
         and bool(prepared.segments)
+        and prepared.settings.keys() == _COMPARED.keys()
         and (prepared.anchor is None or _HEADER.fullmatch(prepared.anchor.header) is not None)
         and prepared.only in {None, "retention", "compaction"}
         and all(map(_is_sound, prepared.groups))
