@@ -4,8 +4,9 @@ shutdown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from winnow.cli.call import Call
@@ -13,10 +14,13 @@ from winnow.cli.inputs import check_log_dirs, now_of, parse_settings
 from winnow.cli.options import OTHER, SAFETY
 from winnow.cli.out import Line, by_the_rules, picked, tell_notes, tell_page, version_keys
 from winnow.cli.text.next_command import command, typed
-from winnow.cli.text.start import start_section
-from winnow.errors import UsageError
+from winnow.cli.text.start import harmful_starts, shown_reasons, start_section
+from winnow.errors import CorruptLogError, UsageError
 from winnow.logdir.names import LOG, segment_file
+from winnow.logdir.topic_globs import is_wanted
+from winnow.policy.sources import Settings
 from winnow.recovery.runs.values import Action, PartitionRecovery, RecoverResult
+from winnow.start.values import BrokerStart
 from winnow.start.words import starts_to_json
 from winnow.words import counted, moment, size
 
@@ -58,21 +62,36 @@ def run_recover(call: Call, asked: RecoverOptions) -> int:
         if given and not asked.truncate:
             raise UsageError(f"{option} without --truncate", expected="both, or neither")
     check_log_dirs(line.log_dirs)
-    result = _recovered(call, asked)
+    settings, now = parse_settings(line), now_of(line)
+    result = _recovered(call, asked, settings)
     of_broker = None
-    if result.unclean and asked.undo is None and asked.purge is None:
-        of_broker = _after_crash(call, asked)
-    call.answer(lambda: to_json(result, of_broker), page(result))
-    if of_broker is None:
-        return result.exit_code
-    if not line.json:
+    if result.unclean:
+        of_broker = _after_crash(call, asked, settings, now)
+        if asked.undo is not None or asked.purge is not None:
+            result, of_broker = replace(result, starts=of_broker.starts), None
+    else:
+        from winnow.verbs.starts import starts_here  # noqa: PLC0415 - it loads numpy
+
+        wanted = partial(is_wanted, globs=line.topics)
+        result = replace(
+            result, starts=starts_here(line.log_dirs, settings, now=now, wanted=wanted)
+        )
+    code = max(result.exit_code, 0 if of_broker is None else of_broker.exit_code)
+    starts = result.starts if of_broker is None else of_broker.starts
+    if asked.truncate and not asked.dry_run and not all(start.is_safe for start in starts):
+        code = max(code, CorruptLogError.exit_code)
+    call.answer(
+        lambda: to_json(result, of_broker, starts, exit_code=code),
+        page(result, truncate=asked.truncate),
+    )
+    if of_broker is not None and not line.json:
         tell_notes(of_broker.notes)
         next_command = typed(command(("recover", "--truncate"), line))
         tell_page(cut_lines(of_broker, next_command, changed_before=result.has_changed_files))
-    return max(result.exit_code, of_broker.exit_code)
+    return code
 
 
-def _recovered(call: Call, asked: RecoverOptions) -> RecoverResult:
+def _recovered(call: Call, asked: RecoverOptions, settings: Settings) -> RecoverResult:
     from winnow import api  # noqa: PLC0415 - it loads numpy
 
     with call.progress() as progress:
@@ -90,13 +109,13 @@ def _recovered(call: Call, asked: RecoverOptions) -> RecoverResult:
             purge_run=asked.purge,
             dry_run=asked.dry_run,
             lose_records=asked.lose_records,
+            settings=settings,
             on_partition=on_partition,
         )
 
 
-def _after_crash(call: Call, asked: RecoverOptions) -> TruncateResult:
+def _after_crash(call: Call, asked: RecoverOptions, settings: Settings, now: int) -> TruncateResult:
     """Recover what a broker would recover, or plan it."""
-    settings, now = parse_settings(call.request), now_of(call.request)
     with call.spark() as spark, call.progress() as progress:
         from winnow.recovery.logs.run import recover_unclean  # noqa: PLC0415 - likewise
         from winnow.recovery.logs.values import TruncateRequest  # noqa: PLC0415 - it loads numba
@@ -112,8 +131,10 @@ def _after_crash(call: Call, asked: RecoverOptions) -> TruncateResult:
         return recover_unclean(spark, call.request.log_dirs, request, progress=progress)
 
 
-def page(result: RecoverResult) -> Iterator[str]:
-    """Yield what was done or found, by partition. Partitions without news share the last line."""
+def page(result: RecoverResult, *, truncate: bool = False) -> Iterator[Line]:
+    """Yield what was done or found, by partition. Partitions without news share a line. `truncate`:
+    the broker is to be started then, so anything but a safe start is said.
+    """
     would = "would be " if result.dry_run else ""
     yield from _by_name(
         ((f"{p.topic}-{p.partition}", _partition_lines(p, would)) for p in result.partitions),
@@ -123,7 +144,12 @@ def page(result: RecoverResult) -> Iterator[str]:
         yield "No partition matches the command."
     if freed := sum(partition.bytes_freed for partition in result.partitions):
         yield f"{size(freed)} {would}freed"
-    yield from result.strangers
+    said = shown_reasons(result.starts)
+    yield from (words for words in result.strangers if words not in said)
+    yield from harmful_starts(result.starts, title="Do not start the broker now")
+    if truncate:
+        unknown = [start for start in result.starts if not start.is_safe and not start.is_harmful]
+        yield from start_section(unknown)
 
 
 def _by_name(told: Iterable[tuple[str, Iterable[str]]], otherwise: str) -> Iterator[str]:
@@ -163,12 +189,18 @@ def _partition_lines(partition: PartitionRecovery, would: str) -> Iterator[str]:
         yield f"error: {partition.error}"
 
 
-def to_json(result: RecoverResult, of_broker: TruncateResult | None) -> dict[str, Any]:
-    value = picked(result, "status", "dry_run", "partitions", "strangers")
-    if of_broker is None:
-        return value
-    starts = starts_to_json(of_broker.starts)
-    return value | {"unclean": cuts_to_json(of_broker), "starts": starts}
+def to_json(
+    result: RecoverResult,
+    of_broker: TruncateResult | None,
+    starts: Sequence[BrokerStart],
+    *,
+    exit_code: int,
+) -> dict[str, Any]:
+    value: dict[str, Any] = {"status": "partial" if exit_code else "done"}
+    value |= picked(result, "dry_run", "partitions", "strangers")
+    if of_broker is not None:
+        value["unclean"] = cuts_to_json(of_broker)
+    return value | {"starts": starts_to_json(starts)}
 
 
 def cuts_to_json(result: TruncateResult) -> list[dict[str, Any]]:

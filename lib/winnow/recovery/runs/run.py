@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
 
 from winnow.arguments import checked, names
 from winnow.cleaning.plan.settings import with_metadata
@@ -52,6 +51,7 @@ def recover(
     purge_run: str | None = None,
     dry_run: bool = False,
     lose_records: bool = False,
+    settings: Settings | None = None,
     storage: Storage | None = None,
     on_partition: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> RecoverResult:
@@ -69,6 +69,7 @@ def recover(
         lose_records: Finish an interrupted swap as a broker that starts does, although records are
             lost. The logs that go are kept in `.winnow-quarantine-RUN`. By default such a partition
             is left alone.
+        settings: All settings, already parsed. By default those of the metadata log.
         storage: The only way in which log directories are changed. By default that of their paths.
         on_partition: Is called before the first partition and after each one, with how many are
             done and how many there are. By default nothing is.
@@ -113,16 +114,12 @@ def recover(
             places = _places_of(storage, places, run_id)
         partitions = []
 
-        @cache
-        def settings() -> Settings:
-            """Those of the metadata log: nobody gives other settings to this verb."""
-            return with_metadata(Settings(), storage, surveyed)[0]
-
+        completed, _ = with_metadata(settings or Settings(), storage, surveyed)
         on_partition(0, len(places))
         for log_dir, at in places:
             lose_in = new_id if lose_records and not dry_run else None
             partition = _Partition(
-                storage, log_dir, at, dry_run=dry_run, lose_in=lose_in, settings=settings
+                storage, log_dir, at, dry_run=dry_run, lose_in=lose_in, settings=completed
             )
             found = PartitionRecovery(topic=at.topic, partition=at.partition, log_dir=log_dir.path)
             try:
@@ -176,7 +173,7 @@ class _Partition:
         *,
         dry_run: bool,
         lose_in: str | None,
-        settings: Callable[[], Settings],
+        settings: Settings,
     ) -> None:
         self._storage, self._log_dir, self._at, self._dry_run = storage, log_dir, at, dry_run
         self._lose_in, self._settings = lose_in, settings
@@ -193,7 +190,7 @@ class _Partition:
 
     def assigned(self) -> str | None:
         """Return the `directory.id` that the controller means for it, None if it is unknown."""
-        at, metadata = self._at, self._settings().metadata
+        at, metadata = self._at, self._settings.metadata
         if metadata is None:
             return None
         return metadata.directory_of(at.topic, at.partition, self._log_dir.meta.node_id)
@@ -237,7 +234,7 @@ class _Partition:
             preview(self._storage, self._directory)
         except CorruptLogError:  # `put_right` raises it, or goes by the checksums of a journal
             return
-        config = self._settings().resolve_for_any_policy(
+        config = self._settings.resolve_for_any_policy(
             self._at.topic, node_id=self._log_dir.meta.node_id
         )
         compacts = is_compacted(config, has_been=self._at in self._log_dir.checkpoints.cleaner)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from winnow.errors import CorruptLogError
+from winnow.start.values import BrokerStart
 
 
 class Action(StrEnum):
@@ -55,6 +56,8 @@ class RecoverResult:
     """Paths of local log directories whose broker did not shut down cleanly."""
     strangers: tuple[str, ...] = ()
     """Entries of the log directories that are in a broker's way, with what to do."""
+    starts: tuple[BrokerStart, ...] = ()
+    """What happens if the brokers start afterwards; in a dry run, now. Empty: nobody has asked."""
 
     @property
     def has_changed_files(self) -> bool:
@@ -66,6 +69,6 @@ class RecoverResult:
 
     @property
     def exit_code(self) -> int:
-        if self.strangers or any(partition.error for partition in self.partitions):
-            return CorruptLogError.exit_code
-        return 0
+        harm = any(start.is_harmful for start in self.starts)
+        failed = any(partition.error for partition in self.partitions)
+        return CorruptLogError.exit_code if self.strangers or failed or harm else 0
