@@ -131,6 +131,14 @@ def test_torn_end_is_cut_without_lose_records(command: Command, log_dir: Path) -
     assert (code, "starts at once" in page) == (0, True)
 
 
+def test_doctor_offers_no_recovery_that_would_write_no_marker(
+    command: Command, log_dir: Path
+) -> None:
+    (log_dir / "orders-0.bak").mkdir()
+    code, page = command("doctor", str(log_dir), *KNOWN)
+    assert (code, "recover" in page.partition("What to run next")[2]) == (3, False)
+
+
 def test_log_start_above_the_end_is_no_reason_to_delete_the_log(
     command: Command, log_dir: Path
 ) -> None:

@@ -9,6 +9,7 @@ topicB 7 99
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -20,13 +21,18 @@ from winnow.runtime.joint_writes import JointWrites
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage, entry_if_there, read_if_there
 
-_NUMBER = re.compile(r"\+?0*([0-9]{1,19})")
-"""No more digits than a long has: Python refuses to parse thousands of digits."""
+_NUMBER = re.compile(r"\+?0*(\d{1,19})")
+"""As Java reads it: with digits of any script. No more digits than a long has: Python refuses to
+parse thousands of digits.
+"""
 _AS_WRITTEN = re.compile(rb"0\n([0-9]{1,6})\n((?:[a-zA-Z0-9._-]{1,249} [0-9]{1,9} [0-9]{1,18}\n)*)")
 _LIKE_A_NUMBER = re.compile(r"[+-]?[0-9]{1,24}")
 MOST_ENTRIES = 500_000
 """An offset checkpoint has an entry for each partition of a log directory."""
+_SPACES = re.compile(r"[ \t\n\v\f\r]+")
 _MOST_WORDS = 100
+_LAST_CHAR = "\uffff"
+"""Java takes no digit beyond it for one."""
 OFFLINE_HINT = "A broker would take the whole log directory offline; restore or remove the file."
 
 
@@ -242,45 +248,52 @@ def _read_lines(storage: Storage, path: str, *, fields: int) -> Iterator[tuple[s
     if not data:
         return
     try:
-        text = data.decode()
+        count_of_lines = sum(1 for _ in lines_of(data))
     except UnicodeDecodeError as error:
         raise CorruptLogError(
             "a checkpoint is not text", found=str(error), where=path, hint=OFFLINE_HINT
         ) from None
-    del data
-    count_of_lines = text.count("\n") + (not text.endswith("\n"))
-    lines = _lines(text)
-    version = next(lines)
-    if version.strip() != "0":
-        raise _malformed(f"{path}, line 1", "version 0", _shown(version))
+    lines = lines_of(data)
+    version, version_at = next(lines), f"{path}, line 1"
+    if _number(version, MAX_INT, "version", version_at):
+        raise _malformed(version_at, "version 0", _shown(version))
     count_at = f"{path}, line 2"
     if count_of_lines == 1:  # a broker takes it for empty
         return
-    wanted = _number(next(lines).strip(), MAX_INT, "the number of entries", count_at)
+    wanted = _number(next(lines), MAX_INT, "the number of entries", count_at)
     if count_of_lines - 2 != wanted:
         raise _malformed(count_at, f"{wanted} entries", f"{count_of_lines - 2}")
     if wanted > MOST_ENTRIES:
         raise _malformed(count_at, f"at most {MOST_ENTRIES} entries", f"{wanted}")
     for number, line in enumerate(lines, start=3):
-        words, where = line.split(maxsplit=_MOST_WORDS), f"{path}, line {number}"
+        words, where = words_of_line(line), f"{path}, line {number}"
         if len(words) != fields:
             raise _malformed(where, f"{fields} words", f"{len(words)}")
         yield where, words
 
 
-def _lines(text: str) -> Iterator[str]:
-    """Yield the lines of a text that is not empty. Only a line feed ends one."""
-    begin = 0
-    while begin < len(text):
-        end = text.find("\n", begin)
-        end = len(text) if end < 0 else end
-        yield text[begin:end]
-        begin = end + 1
+def lines_of(data: bytes) -> Iterator[str]:
+    """Yield the lines of a text file as Java's BufferedReader does: a line feed ends one, a
+    carriage return, or both. One line is in memory at a time. Raises UnicodeDecodeError.
+    """
+    with io.TextIOWrapper(io.BytesIO(data), "utf-8", newline=None) as lines:
+        for line in lines:
+            yield line.removesuffix("\n")
+
+
+def words_of_line(line: str) -> list[str]:
+    """Return the words of an entry as a broker does (Java's `split`): a space before the first word
+    makes an empty one. A line of very many words has at most a few more than an entry.
+    """
+    words = _SPACES.split(line, maxsplit=_MOST_WORDS)
+    while words and not words[-1] and line:
+        words.pop()
+    return words
 
 
 def _number(text: str, limit: int, what: str, where: str) -> int:
     number = _NUMBER.fullmatch(text)
-    if number is None or int(number[1]) > limit:
+    if number is None or int(number[1]) > limit or max(text) > _LAST_CHAR:
         raise _malformed(where, f"{what} from 0 to {limit}", _shown(text))
     return int(number[1])
 

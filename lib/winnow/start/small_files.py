@@ -4,13 +4,17 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from winnow.errors import CorruptLogError, LinkError
-from winnow.logdir.checkpoints import MOST_ENTRIES, read_offset_checkpoint
+from winnow.logdir.checkpoints import (
+    MOST_ENTRIES,
+    lines_of,
+    read_offset_checkpoint,
+    words_of_line,
+)
 from winnow.logdir.meta import canonical_uuid
 from winnow.logdir.names import (
     CLEANER_CHECKPOINT,
@@ -28,8 +32,8 @@ from winnow.state import TopicPartition
 from winnow.storage.contract import Storage, read_if_there
 from winnow.storage.links import words_of_link
 
-_INTEGER = re.compile(rb"[+-]?[0-9]{1,40}")
-_METADATA_LINE = re.compile(r":\s+")
+_INTEGER = re.compile(r"[+-]?\d{1,40}")
+_METADATA_LINE = re.compile(r":\s+", re.ASCII)
 _NO_ID = "A" * 22
 EPOCH_WORDS, OFFSET_WORDS = 2, 3
 """In a line of a leader epoch checkpoint, and of an offset checkpoint."""
@@ -77,12 +81,15 @@ def checkpoint_problem(data: bytes, *, words: int) -> CheckpointProblem | None:
     `words`: the number of words in a line: 3 in an offset checkpoint, 2 in a leader epoch
     checkpoint. All words but a topic's name are numbers, of which the last is a long.
     """
-    return next(_checkpoint_problems(data, words), None)
+    try:
+        return next(_checkpoint_problems(data, words), None)
+    except UnicodeDecodeError:
+        return CheckpointProblem("it is not text")
 
 
 def _checkpoint_problems(data: bytes, words: int) -> Iterator[CheckpointProblem]:
     """Yield problems in the order in which a broker meets them. The first ends the reading."""
-    lines, problem = _lines(data), CheckpointProblem
+    lines, problem = lines_of(data), CheckpointProblem
     version, announced = next(lines, None), next(lines, None)
     if version is not None and not (_is_number(version, MAX_INT) and int(version) == 0):
         yield problem("its first line is not version 0")
@@ -95,7 +102,7 @@ def _checkpoint_problems(data: bytes, words: int) -> Iterator[CheckpointProblem]
         yield problem(f"it announces {count} entries, and Winnow reads up to {MOST_ENTRIES}")
     number = 2
     for number, line in enumerate(lines, start=3):
-        found = line.split(maxsplit=words)
+        found = words_of_line(line)
         numbers = found[1:] if words == 3 else found
         limits = [*[MAX_INT] * (len(numbers) - 1), MAX_LONG]
         # Java's `split` finds an empty word before a space at the beginning.
@@ -144,15 +151,11 @@ def checkpoint_as_read(storage: Storage, path: str) -> dict[TopicPartition, int]
         return {}
 
 
-def _lines(data: bytes) -> Iterator[bytes]:
-    """Yield the lines as Java's readLine does: one is in memory at a time."""
-    with io.TextIOWrapper(io.BytesIO(data), "latin-1", newline=None) as lines:
-        for line in lines:
-            yield line.removesuffix("\n").encode("latin-1")
-
-
-def _is_number(word: bytes, limit: int) -> bool:
-    return _INTEGER.fullmatch(word) is not None and -limit - 1 <= int(word) <= limit
+def _is_number(word: str, limit: int) -> bool:
+    """Whether Java reads it: with digits of any script, but none that takes two of its chars."""
+    if _INTEGER.fullmatch(word) is None or max(word) > "\uffff":
+        return False
+    return -limit - 1 <= int(word) <= limit
 
 
 def topic_id_or_problem(data: bytes) -> str | Problem:
@@ -160,7 +163,7 @@ def topic_id_or_problem(data: bytes) -> str | Problem:
     can't read. An exception other than an IOException ends the broker.
     """
     try:
-        return _topic_id(data.decode().splitlines())
+        return _topic_id([*lines_of(data)])
     except UnicodeDecodeError:
         return Problem(Fate.OFFLINE, "its partition.metadata is not text")
 
@@ -172,7 +175,7 @@ def _topic_id(lines: list[str]) -> str | Problem:
     problem = None
     if not lines:
         problem = Fate.STOPS, "is empty"
-    elif version is None or not _is_number(version.encode(), MAX_INT) or int(version) < 0:
+    elif version is None or not _is_number(version, MAX_INT) or int(version) < 0:
         problem = Fate.OFFLINE, "does not begin with a version of 0 or more"
     elif len(lines) == 1:
         problem = Fate.STOPS, "ends before the topic id"

@@ -25,6 +25,7 @@ from winnow.logdir.checkpoints import (
     write_leader_epochs,
 )
 from winnow.runtime.joint_writes import JointWrites
+from winnow.start.small_files import checkpoint_problem
 from winnow.state import TopicPartition
 from winnow.storage.local import LocalStorage
 
@@ -256,3 +257,56 @@ def test_descending_epochs_are_refused(tmp_path: Path, lines: str) -> None:
     (tmp_path / "leader-epoch-checkpoint").write_text(f"0\n2\n{lines}\n")
     with pytest.raises(CorruptLogError, match="malformed"):
         read_leader_epochs(STORAGE, str(tmp_path))
+
+
+READ_BY_JAVA = {
+    "0\r1\ra 0 7\r": 7,
+    "0\r\n1\r\na 0 7\r\n": 7,
+    "0\n1\na \t\v 0 7 ": 7,
+    "0\n1\na \u0660 \u0661\u0662": 12,
+    "+0\n01\na 0 +7\n": 7,
+}
+NOT_READ_BY_JAVA = (
+    "0\n1\n a 0 7\n",
+    "0\n1\n\ta 0 7\n",
+    " 0\n1\na 0 7\n",
+    "0\n1 \na 0 7\n",
+    "0\n1\na\u00a00 7\n",
+    "0\n1\na\x1c0 7\n",
+    "0\n1\na 0 7\x1e\n",
+    "0\n1\na 0 7\n\n",
+    "0\n1\na 0 \U0001d7d8\n",
+    "0\n1\n   \n",
+)
+
+
+@pytest.mark.parametrize("text", READ_BY_JAVA, ids=ascii)
+def test_checkpoint_is_read_as_java_reads_it(tmp_path: Path, text: str) -> None:
+    """Lines end as for a BufferedReader, and words are split at ASCII white space, untrimmed. Seen
+    on 4.3.1: carriage returns and other digits are read; a space before a line, a no-break space
+    and U+001C take the directory offline.
+    """
+    path = _file(tmp_path, "")
+    Path(path).write_bytes(text.encode())
+    assert read_offset_checkpoint(STORAGE, path) == {A: READ_BY_JAVA[text]}
+    assert checkpoint_problem(text.encode(), words=3) is None
+
+
+@pytest.mark.parametrize("text", NOT_READ_BY_JAVA, ids=ascii)
+def test_checkpoint_that_java_does_not_read_is_malformed(tmp_path: Path, text: str) -> None:
+    path = _file(tmp_path, "")
+    Path(path).write_bytes(text.encode())
+    with pytest.raises(CorruptLogError, match="malformed checkpoint"):
+        read_offset_checkpoint(STORAGE, path)
+    assert checkpoint_problem(text.encode(), words=3) is not None
+
+
+def test_leader_epochs_with_a_space_before_a_line_are_malformed(tmp_path: Path) -> None:
+    file = tmp_path / "leader-epoch-checkpoint"
+    file.write_text("0\n1\n 0 75\n")
+    with pytest.raises(CorruptLogError, match="expected 2 words, found 3"):
+        read_leader_epochs(STORAGE, str(tmp_path))
+    assert checkpoint_problem(file.read_bytes(), words=2) is not None
+    file.write_bytes(b"0\r1\r0 75\r")
+    assert read_leader_epochs(STORAGE, str(tmp_path)) == ((0, 75),)
+    assert checkpoint_problem(file.read_bytes(), words=2) is None

@@ -120,7 +120,7 @@ def test_offset_checkpoint_has_a_limit_of_entries(
         (b"0\n1\n0 5 \n", None),
         (b"0\n1\n 0 5\n", "line 3 is malformed"),
         (b"0\nx", "second line is not a number"),
-        (b"\xff\n0", "first line is not version 0"),
+        (b"\xff\n0", "is not text"),
     ],
 )
 def test_lines_are_those_of_java(data: bytes, words: str | None) -> None:

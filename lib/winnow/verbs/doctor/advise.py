@@ -86,11 +86,14 @@ def advise(
     full = any(disk.is_full for disk in found.disks)
     recovers = any(one.arguments[:2] == _RECOVER for one in advice)
     unclean = not all(disk.clean_shutdown for disk in found.disks)
-    if unclean and not recovers and (found.gains or not full):
+    frees_first = any(one.frees_first for start in found.starts for one in start.log_dirs)
+    # Where a start would not be safe then either, it writes no marker.
+    of_use = losing or frees_first or all(start.is_safe for start in found.starts)
+    if unclean and of_use and not recovers and (found.gains or not full):
         why = (
             "recovers the logs here and now. Do not leave it out: where a broker's own recovery "
             "runs out of space, it can delete records"
-            if any(one.frees_first for start in found.starts for one in start.log_dirs)
+            if frees_first
             else "recovers the logs here and now"
             if losing
             else "optional: recovers the logs here and now, so that the broker starts without "
