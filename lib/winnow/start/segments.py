@@ -60,13 +60,17 @@ def recovered_batches(path: str, size: int, base_offset: int) -> Iterator[Batche
                 yield item
                 break
             lasts = item["last_offset"]
-            if ((lasts < base_offset) | (lasts - base_offset > MAX_OFFSET_SPAN)).any():
+            below = bool((lasts < base_offset).any())
+            if below or (lasts - base_offset > MAX_OFFSET_SPAN).any():
+                what = "split the segment when it starts. Let it do so."
+                if below:
+                    what = "not start: the segment has offsets of another one, or another's name."
                 raise UnpredictedLoadError(
                     "an offset is out of reach of its segment's index",
                     expected=f"offsets from {base_offset} to {base_offset + MAX_OFFSET_SPAN}",
                     found=f"{lasts.min()}..{lasts.max()}",
                     where=path,
-                    hint=f"A broker would split the segment when it starts. Let it do so. {COPY}",
+                    hint=f"A broker would {what} {COPY}",
                 )
             yield Batches(item, _markers(buf, item, path))
         del buf
