@@ -133,7 +133,10 @@ def test_where_no_inode_is_free_inodes_are_named_and_not_bytes(
         assert "is full (hardly any inode is free)" in said
         (log_dir / ".lock").unlink()
         fill_names(disk / "names" / "names")
+        # Kafka from 3.9 on removes `.lock`: who looks needs none there, who changes does.
         code, said = command("doctor", str(log_dir), *GIVEN)
+        assert (code, ", 0 inodes free" in said) == (3, True)
+        code, said = command("recover", "--truncate", str(log_dir), *GIVEN)
         assert (code, "Inodes are what is missing" in said) == (1, True)
 
 
