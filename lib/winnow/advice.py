@@ -30,7 +30,8 @@ ANY_PARTITION = (
 ANY_METADATA_LOG = (
     "Never delete __cluster_metadata-0: it has all topics, their ids and their settings. Copy it "
     "elsewhere before a broker starts. Restore it from a backup, or, if the quorum has other "
-    "voters, start this node only while they are running: it fetches what it lacks."
+    "voters, start this node only while a majority of the voters runs with its metadata log: it "
+    "fetches what it lacks."
 )
 
 
@@ -92,7 +93,8 @@ def for_metadata_log(copies: Copies) -> str:
         case Copies.OTHERS:
             return (
                 f"{never} Copy it elsewhere. Other nodes vote in its quorum: start this node only "
-                "while they are running, and it fetches what it lacks."
+                "while a majority of the voters runs with its metadata log, and it fetches what it "
+                "lacks."
             )
         case Copies.NONE:
             return (

@@ -28,7 +28,7 @@ from winnow.cli.text import held
 from winnow.cli.text.alike import alike
 from winnow.cli.text.disk_use import disk_use
 from winnow.cli.text.doctor_summary import free_space, growth_words, summary
-from winnow.cli.text.full_disk import first_steps
+from winnow.cli.text.full_disk import ONLY_WHILE, first_steps
 from winnow.cli.text.next_command import command, typed
 from winnow.cli.text.start import shown_reasons, start_section
 from winnow.logdir.torn import torn
@@ -103,7 +103,7 @@ def to_json(
     return {
         **fields_of(found, "kafka", "starts"),
         **version_keys(found.kafka),
-        "first": list(first_steps(found.disks)),
+        "first": list(first_steps(found.disks, found.starts)),
         "advice": advice,
         "starts": starts_to_json(found.starts),
         "growth": [asdict(g) for g in growth],
@@ -123,7 +123,7 @@ def page(found: Diagnosis, request: CommandLine, growth: Sequence[Growth] = ()) 
         yield Styled(f"{disk.log_dir}  {size(disk.log_bytes)} of logs, {free}", "bold")
         yield f"  the broker {state}; last cleaned: {_when(disk.cleaner_checkpoint_ms)}"
     yield Paragraph(by_the_rules(found.kafka), indent=2)
-    yield from listed("First", first_steps(found.disks))
+    yield from listed("First", first_steps(found.disks, found.starts))
     yield from listed("What happened", _happened(found))
     yield from start_section(found.starts)
     damaged = [trouble for trouble in found.troubles if trouble.error is not None]
@@ -217,11 +217,13 @@ def _last(found: Diagnosis) -> str:
             "Do not start the broker before space is free and `recover --truncate` has recovered "
             "the logs; then start it with its settings unchanged."
         )
-    if harm:
+    if not all(start.only_needs_quorum for start in harm):
         return "Do not start the broker before what is named above is mended."
     if any(start.unseen for start in found.starts):
         return "Do not start the broker before `doctor` has seen all that it reads: see above."
     then = "Then start" if found.advice else "Start"
+    if any(start.needs_quorum for start in found.starts):
+        return f"{then} the broker {ONLY_WHILE}, with its settings unchanged."
     return f"{then} the broker with its settings unchanged."
 
 

@@ -11,8 +11,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from winnow.logdir.survey import LogDir, survey_as
-from winnow.policy.server_properties import ZOOKEEPER
+from winnow.logdir.survey import LogDir
 from winnow.policy.sources import Settings
 from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress, Silence
@@ -24,16 +23,9 @@ from winnow.start.homes import doubled_in, without_directory, without_leader
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.log import LogQuestion, start_of_log
 from winnow.start.logs import logs_to_load
-from winnow.start.metadata_choice import metadata_home
-from winnow.start.metadata_log import start_of_metadata_log
 from winnow.start.moves import moves_in, set_moved
-from winnow.start.named import Named, named_places, with_kraft
-from winnow.start.node_files import (
-    MetaProblem,
-    meta_problems,
-    zookeeper_meta_problems,
-    zookeeper_problem,
-)
+from winnow.start.node_files import MetaProblem
+from winnow.start.nodes.node import Node, refused_by
 from winnow.start.rights import why_not_used
 from winnow.start.small_files import unreadable_checkpoints
 from winnow.start.values import BrokerStart, Fate, KnownTopics, LogDirStart, LogStart, worst
@@ -82,16 +74,19 @@ def expected_starts(
     for log_dir in log_dirs:
         if not is_remote(log_dir.path):
             by_node[log_dir.meta.node_id].append(log_dir)
+    nodes = {
+        node_id: Node.of(Places(), node_id, own, settings, now) for node_id, own in by_node.items()
+    }
     return tuple(
-        _expected_start(sc, node_id, own, settings, now, known or {}, wanted, progress or Silence())
-        for node_id, own in by_node.items()
+        _expected_start(sc, node, nodes, settings, now, known or {}, wanted, progress or Silence())
+        for node in nodes.values()
     )
 
 
 def _expected_start(
     sc: SparkContext | None,
-    node_id: int | None,
-    log_dirs: Sequence[LogDir],
+    node: Node,
+    nodes: Mapping[int | None, Node],
     settings: Settings,
     now: int,
     known: Mapping[str, PartitionState | LoadedLog],
@@ -99,14 +94,10 @@ def _expected_start(
     progress: Progress,
 ) -> BrokerStart:
     storage = Places()
-    topics = _LOADED_BEFORE_TOPICS
-    given = [log_dir.path for log_dir in log_dirs]
-    server = settings.server_of(node_id)
-    named = named_places(storage, settings, node_id, given)
-    kraft = with_kraft(log_dirs, server)
-    home, problem = metadata_home(storage, log_dirs, settings, named, kraft=kraft)
-    kraft = kraft or home is not None
-    refused, log_dirs = _refused(storage, log_dirs, home, settings, named, kraft=kraft)
+    topics, needs_quorum = _LOADED_BEFORE_TOPICS, False
+    node_id, named, home, problem = node.node_id, node.named, node.home, node.problem
+    kraft, given = node.kraft, [log_dir.path for log_dir in node.log_dirs]
+    refused, log_dirs = refused_by(storage, node, settings)
     reasons = [one.words for one in refused if one.fate is Fate.STOPS]
     reasons += [*named.problems, *([] if problem is None else [problem])]
     reasons += metadata_place_problems(storage, home, [*given, *named.log_dirs])
@@ -114,12 +105,11 @@ def _expected_start(
     lost = [one for one in refused if one.fate is not Fate.STOPS and one.log_dir not in given]
     reasons += [one.words for one in lost]
     fate = worst(fate, *(one.fate for one in lost))
-    if problem is None and home is not None:
-        metadata = start_of_metadata_log(
-            storage, home, node_id=node_id, server=server, kafka=settings.kafka, now=now
-        )
+    metadata = node.start_of_metadata_log(nodes)
+    if metadata is not None:
         fate, topics = worst(fate, metadata.fate), metadata.topics
         reasons += [metadata.reason] if metadata.reason else []
+        needs_quorum = metadata.needs_quorum
     not_seen = tuple(
         unseen(
             storage,
@@ -185,6 +175,7 @@ def _expected_start(
         log_dirs=found,
         left_out=len(logs) - len(found_starts),
         made_anew=without.made_anew,
+        needs_quorum=needs_quorum,
         unseen=(
             *not_seen,
             *without.unknown,
@@ -246,37 +237,6 @@ def _starts(
         else:
             starts.append(start)
     return logs, starts
-
-
-def _refused(
-    storage: Storage,
-    log_dirs: Sequence[LogDir],
-    home: str | None,
-    settings: Settings,
-    named: Named,
-    *,
-    kraft: bool,
-) -> tuple[list[MetaProblem], Sequence[LogDir]]:
-    """Return why the broker refuses a log directory, or to start because of it, and the directories
-    as it takes them: with ZooKeeper, it writes a `meta.properties` that is missing.
-    """
-    if kraft:
-        given = [log_dir.path for log_dir in log_dirs]
-        paths = [*given, *named.not_given(given)]
-        return [*meta_problems(storage, paths, home=home)], log_dirs
-    read = [log_dir.path for log_dir in log_dirs if not log_dir.in_doubt]
-    server = settings.server_of(log_dirs[0].meta.node_id)
-    told = server is not None and server.keeps_topics_in == ZOOKEEPER
-    refused = [*zookeeper_meta_problems(storage, read, settings.kafka, told=told)]
-    taken = list[LogDir]()
-    for one in log_dirs:
-        problem = None
-        if one.in_doubt:
-            problem = zookeeper_problem(storage, one.path, one.error, settings.kafka)
-        refused += [] if problem is None else [problem]
-        written = one.in_doubt and problem is None
-        taken.append(survey_as(storage, one.path, one.meta) if written else one)
-    return refused, taken
 
 
 def _in_doubt(log_dir: LogDir, refused: Sequence[MetaProblem]) -> LogDirStart:

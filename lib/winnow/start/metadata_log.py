@@ -7,8 +7,7 @@ partition whose topic is not among them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import replace
 
 from winnow.errors import (
     FAILS_ONE_PARTITION,
@@ -26,21 +25,14 @@ from winnow.logdir.names import (
     parse_snapshot_name,
 )
 from winnow.policy.known_version import highest_level
-from winnow.policy.server_properties import ServerProperties
 from winnow.policy.sources import Settings
 from winnow.policy.versions import KnownVersion
 from winnow.start.beside import check_metadata_log
 from winnow.start.loaded import LogToLoad
 from winnow.start.log import LogQuestion, start_of_log
 from winnow.start.metadata_fit import MetadataFit
-from winnow.start.node_files import (
-    bootstrap_problem,
-    is_only_voter,
-    quorum_of,
-    quorum_state_problem,
-    quorum_version,
-    voters_of,
-)
+from winnow.start.node_files import bootstrap_problem, quorum_state_problem
+from winnow.start.nodes.quorum import NO_TOPICS, UNKNOWN_TOPICS, MetadataStart, Quorum
 from winnow.start.rights import users_of
 from winnow.start.small_files import Problem, topic_id_or_problem
 from winnow.start.values import Fate, KnownTopics, LogStart
@@ -48,63 +40,45 @@ from winnow.state import TopicPartition
 from winnow.storage.contract import Storage, read_if_there
 
 METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
-_UNKNOWN_TOPICS = KnownTopics(replicas=None)
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataStart:
-    """What a start does with the metadata log."""
-
-    directory: str
-    fate: Fate
-    reason: str
-    topics: KnownTopics
-    """What the broker knows when it loads the other logs."""
-
-
-def start_of_metadata_log(
-    storage: Storage,
-    log_dir: str,
-    *,
-    node_id: int | None,
-    server: ServerProperties | None,
-    kafka: KnownVersion,
-    now: int,
+def own_metadata_log(
+    storage: Storage, log_dir: str, quorum: Quorum, *, kafka: KnownVersion, now: int
 ) -> MetadataStart:
-    """Return what a start does with the metadata log of a KRaft node in this log directory.
+    """Return what a start does with the metadata log of a KRaft node in this log directory, as if
+    no other node had one.
 
-    `server`: its server.properties. `kafka`: the versions that it may be of. `now`: its clock, ms.
+    `kafka`: the versions that the node may be of. `now`: its clock, ms.
     """
     directory = f"{log_dir}/{METADATA_DIR}"
-    alone = _is_alone(storage, directory, node_id, server)
-    without = partial(_without_topics, storage, directory, server, alone=alone)
     if not storage.exists(directory):
-        return without(f"{log_dir} has no {METADATA_DIR}")
+        return _empty(directory, f"{log_dir} has no {METADATA_DIR}")
     loaded = start_of_log(storage, _question(log_dir, now))
-    known, missing = _UNKNOWN_TOPICS, None
     fit = MetadataFit(highest_level(kafka))
     try:
         check_metadata_log(storage, log_dir)
         problem = _why_not_loaded(storage, directory, loaded)
         if problem is None:
-            known, missing = _known_topics(storage, directory, fit, alone=alone)
+            found = _known_topics(storage, directory, fit, quorum)
     except (UnpredictedLoadError, OversizedBatchError) as error:  # a broker may load it
-        return MetadataStart(directory, Fate.UNKNOWN, str(error), _UNKNOWN_TOPICS)
+        return MetadataStart(directory, Fate.UNKNOWN, str(error), UNKNOWN_TOPICS)
     except CorruptLogError as error:
         if loaded.log_end_offset == 0:
-            return without(f"{METADATA_DIR} is empty")
+            return _empty(directory, f"{METADATA_DIR} is empty")
         problem = Problem(Fate.STOPS, str(error))
+    if problem is None and fit.problem is not None:
+        problem = _that_does_not_fit(quorum, f"{METADATA_DIR}: {fit.problem}")
     if problem is not None:
-        return MetadataStart(directory, problem.fate, problem.words, _UNKNOWN_TOPICS)
-    if fit.problem is not None:
-        return _that_does_not_fit(storage, directory, node_id, f"{METADATA_DIR}: {fit.problem}")
-    loses, reason = loaded.fate is Fate.LOSES and alone is not False, ""
-    if loses:
-        reason = f"{METADATA_DIR}: {loaded.reason}. Changes of topics in it are lost"
-    elif missing is not None:
-        loses = True
-        reason = f"{METADATA_DIR} lacks {missing}: the node starts without the changes in them"
-    return MetadataStart(directory, Fate.LOSES if loses else Fate.LOADS, reason, known)
+        return MetadataStart(directory, problem.fate, problem.words, UNKNOWN_TOPICS)
+    if loaded.fate is Fate.LOSES:
+        lost = f"{METADATA_DIR}: {loaded.reason}"
+        reason = f"{lost}. Changes of topics in it are lost"
+        return replace(found, fate=Fate.LOSES, reason=reason, lost=lost)
+    return found
+
+
+def _empty(directory: str, why: str) -> MetadataStart:
+    return MetadataStart(directory, Fate.LOSES, why, NO_TOPICS, lost=why, is_empty=True)
 
 
 def _why_not_loaded(storage: Storage, directory: str, loaded: LogStart) -> Problem | None:
@@ -133,21 +107,20 @@ def _why_node_ends(storage: Storage, directory: str, loaded: LogStart) -> str | 
     )
 
 
-def _that_does_not_fit(
-    storage: Storage, directory: str, node_id: int | None, problem: str
-) -> MetadataStart:
+def _that_does_not_fit(quorum: Quorum, problem: str) -> Problem:
     """A controller stops at such a record. A broker without that role skips the record."""
-    voters = voters_of(storage, directory)
-    ends = voters is not None and node_id in voters
+    ends = quorum.node_id in (quorum.voters or ())
     words = "The node" if ends else "A node that is a controller"
     fate = Fate.STOPS if ends else Fate.UNKNOWN
-    return MetadataStart(directory, fate, f"{problem}. {words} ends there", _UNKNOWN_TOPICS)
+    return Problem(fate, f"{problem}. {words} ends there")
 
 
 def _known_topics(
-    storage: Storage, directory: str, fit: MetadataFit, *, alone: bool | None
-) -> tuple[KnownTopics, str | None]:
-    """Return the topics, and which records of the log are missing."""
+    storage: Storage, directory: str, fit: MetadataFit, quorum: Quorum
+) -> MetadataStart:
+    """Return the topics of a log that the node reads to its end, and whether records are missing
+    in it.
+    """
     state = read_cluster_metadata(storage, directory, unclean=True, as_broker=True, see=fit.see)
     topics = KnownTopics(
         replicas={topic.topic_id: topic.replicas for topic in state.topics.values()},
@@ -155,31 +128,18 @@ def _known_topics(
         log_dirs=state.log_dirs,
         names={topic.topic_id: name for name, topic in state.topics.items()},
         log=f"{METADATA_DIR} up to offset {state.end_offset - 1}",
-        catches_up=alone is False,
+        catches_up=quorum.is_alone is False,
     )
-    return topics, state.end.missing
-
-
-def _without_topics(
-    storage: Storage,
-    directory: str,
-    server: ServerProperties | None,
-    why: str,
-    *,
-    alone: bool | None,
-) -> MetadataStart:
-    if alone is False:
-        reason = f"{why}: the broker fetches it from the other nodes of its quorum"
-        return MetadataStart(directory, Fate.RECOVERS, reason, _UNKNOWN_TOPICS)
-    if alone is None and _can_change(storage, directory, server):
-        reason = (
-            f"{why}, and with it the voters of its quorum, which can change (KIP-853). The node "
-            "fetches the log from another controller. If there is none, it does not start"
-        )
-        return MetadataStart(directory, Fate.UNKNOWN, reason, _UNKNOWN_TOPICS)
-    who = "this node, the only voter of its quorum," if alone else "a node that is its own quorum"
-    reason = f"{why}: {who} starts without any topic"
-    return MetadataStart(directory, Fate.LOSES, reason, KnownTopics(replicas={}, log=METADATA_DIR))
+    missing, reason = state.end.missing, ""
+    if missing is not None:
+        reason = f"{METADATA_DIR} lacks {missing}: the node starts without the changes in them"
+    return MetadataStart(
+        directory,
+        Fate.LOADS if missing is None else Fate.LOSES,
+        reason,
+        topics,
+        position=(state.end.epoch, state.end.offset),
+    )
 
 
 def _question(log_dir: str, now: int) -> LogQuestion:
@@ -196,7 +156,7 @@ def _question(log_dir: str, now: int) -> LogQuestion:
         error=None,
         users=users_of(log_dir),
     )
-    return LogQuestion(log, _UNKNOWN_TOPICS, None)
+    return LogQuestion(log, UNKNOWN_TOPICS, None)
 
 
 def _snapshot_problem(storage: Storage, directory: str, loaded: LogStart) -> str | None:
@@ -272,23 +232,3 @@ def _no_snapshot(name: str) -> str:
         "in .checkpoint, .checkpoint.part or .checkpoint.deleted: expected 20 digits, a dash, and "
         "10 digits before the ending. Move the file elsewhere"
     )
-
-
-def _is_alone(
-    storage: Storage, directory: str, node_id: int | None, server: ServerProperties | None
-) -> bool | None:
-    """Return whether no other node has the metadata log. None: nothing says it."""
-    alone = is_only_voter(storage, directory, node_id)
-    if alone is not None or server is None:
-        return alone
-    if not server.is_controller:
-        return False
-    return None if server.voters is None else server.voters == {node_id}
-
-
-def _can_change(storage: Storage, directory: str, server: ServerProperties | None) -> bool:
-    """Whether the quorum is dynamic: the metadata log itself has its voters (kraft.version 1)."""
-    state = quorum_of(storage, directory)
-    if state is not None:
-        return quorum_version(state) == 1
-    return server is not None and server.voters is None

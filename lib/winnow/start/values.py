@@ -119,6 +119,8 @@ class BrokerStart:
     """Logs that were not looked at."""
     made_anew: tuple[str, ...] = ()
     """Partitions that have no directory: the broker makes one without a record."""
+    needs_quorum: bool = False
+    """It takes the metadata log from other nodes, if a majority of the controllers has it."""
     unseen: tuple[str, ...] = ()
     """What the broker may read, too, and Winnow was not given, or does not read: it is behind a
     symbolic link. The reasons name it.
@@ -143,6 +145,13 @@ class BrokerStart:
     def _serves_less(self) -> bool:
         logs = [log for log_dir in self.log_dirs for log in log_dir.logs]
         return bool(self.made_anew) or any(log.already_lost for log in logs)
+
+    @property
+    def only_needs_quorum(self) -> bool:
+        """Whether the start does no harm if a majority of the controllers has the metadata log."""
+        fates = [one.fate for one in self.log_dirs]
+        lone = self.needs_quorum and len(self.reasons) == 1
+        return lone and worst(*fates).is_harmless and not self._serves_less
 
     def logs(self, fate: Fate) -> list[LogStart]:
         return [log for log_dir in self.log_dirs for log in log_dir.logs if log.fate is fate]

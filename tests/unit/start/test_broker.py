@@ -118,19 +118,12 @@ def test_migrated_broker_with_version_0_knows_its_topics_from_the_metadata_log(
         meta.read_text().replace("version=1", "version=0").replace("node.id", "broker.id")
     )
     os.truncate(log_dir / METADATA / f"{0:020d}.log", 0)
-    roles = Settings(server_properties=parse_server_properties("process.roles=broker\nnode.id=1"))
+    roles = Settings(
+        server_properties=parse_server_properties("process.roles=broker,controller\nnode.id=1")
+    )
     names = ["c-tomb-0", "d-time-0"]
     assert [log.name for log in start_of(log_dir, settings=roles).logs(Fate.SET_ASIDE)] == names
     assert start_of(log_dir).is_safe  # with ZooKeeper
-
-
-def test_other_voters_give_an_empty_metadata_log_back(log_dir: Path) -> None:
-    os.truncate(log_dir / METADATA / f"{0:020d}.log", 0)
-    state = log_dir / METADATA / "quorum-state"
-    state.write_text(state.read_text().replace('[{"voterId":1}]', '[{"voterId":1},{"voterId":2}]'))
-    start = start_of(log_dir)
-    assert start.is_safe
-    assert "fetches it from the other nodes" in start.reasons[0]
 
 
 def _cut_newest_topics(log_dir: Path) -> None:

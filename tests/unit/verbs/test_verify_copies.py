@@ -104,7 +104,7 @@ def test_nothing_is_known_without_a_metadata_log_that_the_broker_uses(log_dir: P
     ("voters", "copies", "words"),
     [
         ([1], Copies.NONE, "only voter of its quorum"),
-        ([1, 2, 3], Copies.OTHERS, "start this node only while they are running"),
+        ([1, 2, 3], Copies.OTHERS, "start this node only while a majority of the voters runs"),
         (None, Copies.UNKNOWN, "if the quorum has other voters"),
     ],
 )

@@ -3,35 +3,46 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from winnow.logdir.names import METADATA_TOPIC
+from winnow.start.values import Fate
 
 if TYPE_CHECKING:
+    from winnow.start.values import BrokerStart
     from winnow.verbs.doctor.values import Disk
 
+ONLY_WHILE = "only while a majority of the controllers runs with its metadata log"
 PAGE = "docs/how-to/disk-full.md"
 
 
-def first_steps(disks: Iterable[Disk]) -> Iterator[str]:
+def first_steps(disks: Iterable[Disk], starts: Sequence[BrokerStart] = ()) -> Iterator[str]:
     """Yield what to do before any command; nothing unless a broker crashed on a full disk, or has
-    lost its metadata log.
+    lost its metadata log. `starts`: what happens if the brokers start now.
     """
-    crashed = [disk for disk in disks if not disk.clean_shutdown]
-    if any(disk.is_full for disk in crashed):
+    in_quorum = {one.path for start in starts if start.needs_quorum for one in start.log_dirs}
+    loses = [start for start in starts if start.of_broker is Fate.LOSES]
+    losing = {one.path for start in loses for one in start.log_dirs}
+    disks = list(disks)
+    if any(disk.is_full for disk in disks if not disk.clean_shutdown):
         yield (
             "stop the broker's supervisor (`systemctl disable --now`, `docker update "
             "--restart=no`, `kubectl scale --replicas=0`): each start on a full disk can delete "
             f"records and empty the metadata log ({PAGE})"
         )
-    for disk in crashed:
+    for disk in disks:
         metadata = f"{disk.log_dir}/{METADATA_TOPIC}-0"
-        if disk.metadata_log_bytes == 0:
+        if disk.metadata_log_bytes == 0 and disk.log_dir in in_quorum:
+            yield (
+                f"start the broker {ONLY_WHILE}: {metadata} is empty. {PAGE} says where to get the "
+                "metadata log back"
+            )
+        elif disk.metadata_log_bytes == 0 and (disk.log_dir in losing or not disk.clean_shutdown):
             yield (
                 f"do not start the broker: {metadata} is empty, so a start may set aside every "
                 f"partition. {PAGE} says where to get the metadata log back"
             )
-        elif disk.metadata_log_bytes and disk.is_full:
+        elif disk.metadata_log_bytes and disk.is_full and not disk.clean_shutdown:
             copy = shlex.join(["cp", "-a", "--sparse=always", metadata])
             yield f"copy the metadata log to another disk: `{copy} COPY`"

@@ -1,6 +1,9 @@
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from winnow.cli.text.full_disk import first_steps
+from winnow.start.values import BrokerStart, Fate, LogDirStart
 from winnow.verbs.doctor.values import Disk
 
 MIB = 2**20
@@ -17,8 +20,13 @@ FULL = Disk(
 )
 
 
-def steps(*disks: Disk) -> list[str]:
-    return list(first_steps(disks))
+def steps(*disks: Disk, starts: Sequence[BrokerStart] = ()) -> list[str]:
+    return list(first_steps(disks, starts))
+
+
+def start(**changes: Any) -> BrokerStart:
+    own = LogDirStart(path=FULL.log_dir, fate=Fate.LOADS, reasons=(), logs=())
+    return BrokerStart(node_id=1, fate=Fate.UNKNOWN, reasons=("why",), log_dirs=(own,), **changes)
 
 
 def test_before_all_else_the_supervisor_is_stopped_and_the_metadata_log_copied() -> None:
@@ -37,6 +45,16 @@ def test_broker_with_an_empty_metadata_log_must_not_start() -> None:
     assert empty.startswith("do not start the broker: /var/lib/kafka logs/__cluster_metadata-0 is")
     room = replace(FULL, metadata_log_bytes=0, free_bytes=900 * MIB)
     assert steps(room) == [empty]
+
+
+def test_broker_whose_quorum_may_have_the_metadata_log_starts_only_with_a_majority() -> None:
+    lost = replace(FULL, metadata_log_bytes=0, free_bytes=900 * MIB)
+    quorum = start(of_broker=Fate.UNKNOWN, needs_quorum=True)
+    for disk in (lost, replace(lost, clean_shutdown=True)):
+        [first] = steps(disk, starts=[quorum])
+        assert first.startswith("start the broker only while a majority of the controllers runs")
+        [first] = steps(disk, starts=[start(of_broker=Fate.LOSES)])
+        assert first.startswith("do not start the broker")
 
 
 def test_nothing_comes_first_where_there_is_room_or_the_broker_was_stopped() -> None:

@@ -1,0 +1,1 @@
+"""The nodes whose log directories were given, and their quorum."""

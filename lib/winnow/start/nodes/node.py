@@ -1,0 +1,119 @@
+"""One node of those whose log directories were given: what it has, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from winnow.logdir.metadata import METADATA_DIR
+from winnow.logdir.survey import LogDir, survey_as
+from winnow.policy.server_properties import ZOOKEEPER
+from winnow.policy.sources import Settings
+from winnow.start.metadata_choice import metadata_home
+from winnow.start.metadata_log import own_metadata_log
+from winnow.start.named import Named, named_places, with_kraft
+from winnow.start.node_files import (
+    MetaProblem,
+    meta_problems,
+    zookeeper_meta_problems,
+    zookeeper_problem,
+)
+from winnow.start.nodes.quorum import MetadataStart, Quorum, quorum_at, with_quorum
+from winnow.storage.contract import Storage
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    storage: Storage
+    node_id: int | None
+    log_dirs: Sequence[LogDir]
+    settings: Settings
+    now: int
+    """Its clock, ms."""
+    named: Named
+    kraft: bool
+    home: str | None
+    """The log directory with its metadata log, None if it has none or that is unknown."""
+    problem: str | None
+    """Why it does not start with the metadata logs that it finds."""
+
+    @classmethod
+    def of(
+        cls,
+        storage: Storage,
+        node_id: int | None,
+        log_dirs: Sequence[LogDir],
+        settings: Settings,
+        now: int,
+    ) -> Node:
+        named = named_places(storage, settings, node_id, [one.path for one in log_dirs])
+        kraft = with_kraft(log_dirs, settings.server_of(node_id))
+        home, problem = metadata_home(storage, log_dirs, settings, named, kraft=kraft)
+        return cls(
+            storage=storage,
+            node_id=node_id,
+            log_dirs=log_dirs,
+            settings=settings,
+            now=now,
+            named=named,
+            kraft=kraft or home is not None,
+            home=home,
+            problem=problem,
+        )
+
+    @property
+    def cluster_id(self) -> str | None:
+        return self.log_dirs[0].meta.cluster_id
+
+    @cached_property
+    def quorum(self) -> Quorum:
+        server = self.settings.server_of(self.node_id)
+        return quorum_at(self.storage, f"{self.home}/{METADATA_DIR}", self.node_id, server)
+
+    @cached_property
+    def own_metadata_log(self) -> MetadataStart | None:
+        """None: it uses none, or does not come to read it."""
+        if self.problem is not None or self.home is None:
+            return None
+        kafka = self.settings.kafka
+        return own_metadata_log(self.storage, self.home, self.quorum, kafka=kafka, now=self.now)
+
+    def start_of_metadata_log(self, nodes: Mapping[int | None, Node]) -> MetadataStart | None:
+        """Return what a start does with it. `nodes`: all that were given, by their ids."""
+        own = self.own_metadata_log
+        if own is None:
+            return None
+        others = {
+            node_id: found
+            for node_id, node in nodes.items()
+            if node_id is not None and node is not self and node.cluster_id == self.cluster_id
+            if (found := node.own_metadata_log) is not None
+        }
+        return with_quorum(own, self.quorum, others)
+
+
+def refused_by(
+    storage: Storage, node: Node, settings: Settings
+) -> tuple[list[MetaProblem], Sequence[LogDir]]:
+    """Return why the broker refuses a log directory, or to start because of it, and the directories
+    as it takes them: with ZooKeeper, it writes a `meta.properties` that is missing.
+    """
+    log_dirs = node.log_dirs
+    if node.kraft:
+        given = [log_dir.path for log_dir in log_dirs]
+        paths = [*given, *node.named.not_given(given)]
+        return [*meta_problems(storage, paths, home=node.home)], log_dirs
+    read = [log_dir.path for log_dir in log_dirs if not log_dir.in_doubt]
+    server = settings.server_of(log_dirs[0].meta.node_id)
+    told = server is not None and server.keeps_topics_in == ZOOKEEPER
+    refused = [*zookeeper_meta_problems(storage, read, settings.kafka, told=told)]
+    taken = list[LogDir]()
+    for one in log_dirs:
+        problem = None
+        if one.in_doubt:
+            problem = zookeeper_problem(storage, one.path, one.error, settings.kafka)
+        refused += [] if problem is None else [problem]
+        written = one.in_doubt and problem is None
+        taken.append(survey_as(storage, one.path, one.meta) if written else one)
+    return refused, taken

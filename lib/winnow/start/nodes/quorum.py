@@ -1,0 +1,170 @@
+"""Who votes for the metadata log of a node, and what becomes of a log that the node has lost.
+
+The controllers elect a leader by majority, and a voter chooses nobody whose log ends before its
+own. So a node gets its log back only if a majority of the voters has it. If a majority has lost it,
+they elect a leader without any topic, and all nodes take its log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from winnow.logdir.metadata import METADATA_DIR
+from winnow.logdir.names import QUORUM_STATE
+from winnow.policy.server_properties import ServerProperties
+from winnow.start.node_files import quorum_of, quorum_version, voters_of
+from winnow.start.values import Fate, KnownTopics
+from winnow.storage.contract import Storage
+
+NO_TOPICS = KnownTopics(replicas={}, log=METADATA_DIR)
+UNKNOWN_TOPICS = KnownTopics(replicas=None)
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataStart:
+    """What a start does with the metadata log."""
+
+    directory: str
+    fate: Fate
+    reason: str
+    topics: KnownTopics
+    """What the broker knows when it loads the other logs."""
+    lost: str = ""
+    """Why the node has no metadata log, or no whole one. Empty: it has lost nothing."""
+    is_empty: bool = False
+    """Not a record of it is left."""
+    position: tuple[int, int] = (-1, -1)
+    """Epoch and offset of its end."""
+    needs_quorum: bool = False
+    """The node takes the log from others, if a majority of the voters has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    """Who votes, as the files of a node say."""
+
+    node_id: int | None
+    voters: frozenset[int] | None
+    """None: no file says it."""
+    doubt: str = ""
+    """How the files differ. Empty: they agree."""
+    is_controller: bool = True
+    """Whether the node may be one."""
+    can_change: bool = False
+    """The metadata log itself has the voters (KIP-853)."""
+
+    @property
+    def is_alone(self) -> bool | None:
+        """Whether no other node votes. None: no file says it."""
+        if not self.is_controller:
+            return False
+        if self.voters is None or self.node_id is None:
+            return None
+        return self.voters == {self.node_id}
+
+
+def quorum_at(
+    storage: Storage, directory: str, node_id: int | None, server: ServerProperties | None
+) -> Quorum:
+    """Return who votes. The voters in a server.properties count above those of `quorum-state`,
+    which a node may keep from an earlier quorum.
+    """
+    stated = voters_of(storage, directory) or None
+    if server is None:
+        state = quorum_of(storage, directory)
+        changes = state is not None and quorum_version(state) == 1
+        return Quorum(node_id, stated, can_change=changes)
+    named, doubt = server.voters, ""
+    if named is not None and stated not in {None, named}:
+        doubt = f"{QUORUM_STATE} names {_voters(stated)}, and {server.file} {_voters(named)}"
+    elif not server.is_controller and node_id in (stated or ()):
+        doubt = f"{QUORUM_STATE} names this node as a voter, and {server.file} no controller"
+    state = quorum_of(storage, directory)
+    changes = named is None if state is None else quorum_version(state) == 1
+    return Quorum(node_id, named or stated, doubt, server.is_controller, changes)
+
+
+def with_quorum(
+    own: MetadataStart, quorum: Quorum, others: Mapping[int, MetadataStart]
+) -> MetadataStart:
+    """Return what a start does with the metadata log of a node in its quorum.
+
+    `own`: what the node has. `others`: what the other nodes of the cluster have that were given, by
+    their ids.
+    """
+    if quorum.is_alone is False:
+        return _among_others(own, quorum, others)
+    if not own.is_empty:
+        return own
+    if quorum.is_alone is None and quorum.can_change:
+        reason = (
+            f"{own.lost}, and with it the voters of its quorum, which can change (KIP-853). The "
+            "node fetches the log from another controller. If there is none, it does not start"
+        )
+        return replace(own, fate=Fate.UNKNOWN, reason=reason, topics=UNKNOWN_TOPICS)
+    who = "this node, the only voter of its quorum," if quorum.is_alone else _IS_ALONE
+    also = f" ({quorum.doubt})" if quorum.doubt else ""
+    return replace(own, reason=f"{own.lost}: {who} starts without any topic{also}")
+
+
+_IS_ALONE = "a node that is its own quorum"
+_ONLY_WHILE = "Start this broker only while a majority of the controllers runs with its log"
+
+
+def _among_others(
+    own: MetadataStart, quorum: Quorum, others: Mapping[int, MetadataStart]
+) -> MetadataStart:
+    if not own.lost and own.fate is not Fate.LOADS:
+        return own  # it does not start with it, or nobody knows
+    known = {node: found for node, found in others.items() if node in (quorum.voters or ())}
+    if quorum.node_id is not None and quorum.node_id in (quorum.voters or ()):
+        known[quorum.node_id] = own
+    empty = [node for node, found in known.items() if found.is_empty]
+    lost = [node for node, found in known.items() if found.lost]
+    sound = {node: found for node, found in known.items() if found.fate is Fate.LOADS}
+    need = len(quorum.voters or ()) // 2 + 1
+    if quorum.voters and len(empty) >= need and not quorum.doubt:
+        reason = (
+            f"{METADATA_DIR} is lost on {_nodes(empty)}, a majority of {_voters(quorum.voters)}: "
+            "they elect a leader without any topic, and every node takes its log from it"
+        )
+        return replace(own, fate=Fate.LOSES, reason=reason, topics=NO_TOPICS)
+    if quorum.voters and len(lost) >= need and not own.lost:
+        reason = (
+            f"{METADATA_DIR} has lost records on {_nodes(lost)}, a majority of "
+            f"{_voters(quorum.voters)}: they may elect a leader that lacks them"
+        )
+        return replace(own, fate=Fate.UNKNOWN, reason=reason, needs_quorum=True)
+    if not own.lost:
+        return own
+    if quorum.voters and len(sound) >= need and not quorum.doubt:
+        newest = max(sound.values(), key=lambda found: found.position)
+        reason = (
+            f"{own.lost}: the node fetches it from {_nodes(sound)}, a majority of "
+            f"{_voters(quorum.voters)}. {_ONLY_WHILE}"
+        )
+        topics = replace(newest.topics, catches_up=True)
+        return replace(own, fate=Fate.RECOVERS, reason=reason, topics=topics, needs_quorum=True)
+    who = f"the voters {_list(quorum.voters)}" if quorum.voters else "its voters"
+    why = f"{quorum.doubt}. " if quorum.doubt else ""
+    reason = (
+        f"{own.lost}. {why}The node fetches it from its quorum if a majority of {who} has it, "
+        "which is not known. If a majority has lost it, all nodes set their partitions aside. "
+        f"Give the log directories of the controllers, too. {_ONLY_WHILE}"
+    )
+    return replace(own, fate=Fate.UNKNOWN, reason=reason, topics=UNKNOWN_TOPICS, needs_quorum=True)
+
+
+def _voters(nodes: Collection[int] | None) -> str:
+    return f"the voter{'s' if len(nodes or ()) > 1 else ''} {_list(nodes)}"
+
+
+def _nodes(nodes: Collection[int]) -> str:
+    return f"node{'s' if len(nodes) > 1 else ''} {_list(nodes)}"
+
+
+def _list(nodes: Collection[int] | None) -> str:
+    """`1, 2 and 3`."""
+    *first, last = map(str, sorted(nodes or ()))
+    return f"{', '.join(first)} and {last}" if first else last

@@ -1,0 +1,219 @@
+"""Metadata logs that nodes of a quorum have lost: who has another one, and who votes.
+
+Three real brokers of 4.3.1 with empty metadata logs on all nodes, or on two of them, set 34 of 34
+partitions aside. Brokers of 3.9.2, 4.3.1 and 4.4.0 take the voters of their server.properties, and
+not those of quorum-state.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.kafka.starts.bases import copy_base
+from tests.unit.start.test_broker import NOW, start_of
+from winnow.logdir.names import CLEAN_SHUTDOWN
+from winnow.logdir.survey import survey_log_dirs
+from winnow.policy.server_properties import parse_server_properties
+from winnow.policy.sources import Settings
+from winnow.recovery.logs.run import recover_dirs
+from winnow.recovery.logs.values import TruncateRequest
+from winnow.start.broker import expected_starts
+from winnow.start.values import BrokerStart, Fate
+from winnow.storage.places import Places
+
+Lose = Callable[[Path], None]
+METADATA = "__cluster_metadata-0"
+
+
+def voters(*nodes: int) -> str:
+    return ",".join(f'{{"voterId":{node}}}' for node in nodes)
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> list[Path]:
+    """The log directories of nodes 1, 2 and 3, which all vote. Node 1 has all partitions."""
+    paths = [tmp_path / str(node) / "a" for node in (1, 2, 3)]
+    for node, path in enumerate(paths, 1):
+        copy_base("4.3.1", "alone", path.parent)
+        set_voters(path, 1, 2, 3)
+        (path / CLEAN_SHUTDOWN).unlink()
+        if node > 1:
+            meta = path / "meta.properties"
+            meta.write_text(meta.read_text().replace("node.id=1", f"node.id={node}"))
+            for entry in path.iterdir():
+                if entry.is_dir() and entry.name != METADATA:
+                    shutil.rmtree(entry)
+    return paths
+
+
+def set_voters(path: Path, *nodes: int) -> None:
+    state = path / METADATA / "quorum-state"
+    state.write_text(state.read_text().replace(voters(1), voters(*nodes)))
+
+
+def empty(path: Path) -> None:
+    for log in (path / METADATA).glob("*.log"):
+        os.truncate(log, 0)
+    for snapshot in (path / METADATA).glob("*.checkpoint"):
+        snapshot.unlink()
+
+
+def remove(path: Path) -> None:
+    shutil.rmtree(path / METADATA)
+
+
+def damage(path: Path) -> None:
+    """Whole batches follow the damage. No snapshot has them."""
+    for snapshot in (path / METADATA).glob("*.checkpoint"):
+        snapshot.unlink()
+    [log] = (path / METADATA).glob("*.log")
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 1
+    log.write_bytes(data)
+
+
+def starts_of(paths: Sequence[Path], settings: Settings | None = None) -> tuple[BrokerStart, ...]:
+    dirs = survey_log_dirs(Places(), [str(path) for path in paths])
+    return expected_starts(None, dirs, settings or Settings(), now=NOW)
+
+
+def server(node: int, path: Path, quorum: str, roles: str = "broker,controller") -> Settings:
+    text = f"process.roles={roles}\nnode.id={node}\nlog.dirs={path}\n{quorum}"
+    return Settings(server_properties=parse_server_properties(text))
+
+
+def static(*nodes: int) -> str:
+    return "controller.quorum.voters=" + ",".join(f"{node}@h:1" for node in nodes)
+
+
+def test_three_sound_nodes_start(nodes: list[Path]) -> None:
+    assert all(start.is_safe and not start.reasons for start in starts_of(nodes))
+
+
+@pytest.mark.parametrize("lose", [empty, damage])
+def test_one_node_alone_promises_nothing_for_a_metadata_log_that_it_has_lost(
+    nodes: list[Path], lose: Lose
+) -> None:
+    lose(nodes[0])
+    start = start_of(nodes[0])
+    assert (start.of_broker, start.is_safe, start.is_harmful) == (Fate.UNKNOWN, False, True)
+    [reason] = start.reasons
+    assert "a majority of the voters 1, 2 and 3" in reason
+    assert not start.logs(Fate.SET_ASIDE)
+
+
+def test_one_other_node_of_five_is_no_majority(nodes: list[Path]) -> None:
+    for path in nodes:
+        state = path / METADATA / "quorum-state"
+        state.write_text(state.read_text().replace(voters(1, 2, 3), voters(1, 2, 3, 4, 5)))
+    empty(nodes[0])
+    first, *others = starts_of(nodes)
+    assert (first.of_broker, first.is_safe) == (Fate.UNKNOWN, False)
+    assert all(start.is_safe for start in others)
+
+
+@pytest.mark.parametrize("lose", [empty, remove, damage])
+def test_majority_of_sound_logs_gives_a_lost_one_back(nodes: list[Path], lose: Lose) -> None:
+    lose(nodes[0])
+    # With the directory goes the quorum-state.
+    told = server(1, nodes[0], static(1, 2, 3)) if lose is remove else None
+    first, *others = starts_of(nodes, told)
+    assert first.is_safe
+    assert "from nodes 2 and 3" in first.reasons[0]
+    assert first.needs_quorum
+    assert all(start.is_safe and not start.needs_quorum for start in others)
+
+
+def test_majority_that_has_forgotten_the_topics_gives_none_back(nodes: list[Path]) -> None:
+    empty(nodes[0])
+    for path in nodes[1:]:
+        for snapshot in (path / METADATA).glob("*.checkpoint"):
+            snapshot.unlink()
+        [log] = (path / METADATA).glob("*.log")
+        os.truncate(log, 12 + int.from_bytes(log.read_bytes()[8:12]))
+    first, *_ = starts_of(nodes)
+    assert not first.is_safe
+    assert [log.name for log in first.logs(Fate.UNKNOWN) if log.name == "d-0"]
+
+
+def test_log_of_another_cluster_is_no_copy(nodes: list[Path]) -> None:
+    empty(nodes[0])
+    for path in nodes[1:]:
+        meta = path / "meta.properties"
+        meta.write_text(meta.read_text().replace("=V2lubm93", "=A2lubm93"))
+    assert not starts_of(nodes)[0].is_safe
+
+
+@pytest.mark.parametrize("lose", [empty, remove])
+@pytest.mark.parametrize("whole", [(), (3,)])
+def test_majority_without_its_log_throws_all_away(
+    nodes: list[Path], whole: tuple[int, ...], lose: Lose
+) -> None:
+    for node, path in enumerate(nodes, 1):
+        if node not in whole:
+            state = (path / METADATA / "quorum-state").read_bytes()
+            lose(path)
+            if lose is remove:
+                (path / METADATA).mkdir()
+                (path / METADATA / "quorum-state").write_bytes(state)
+    first, *others = starts_of(nodes)
+    assert first.of_broker is Fate.LOSES
+    assert {"c-0", "d-0", "d-1"} <= {log.name for log in first.logs(Fate.SET_ASIDE)}
+    assert all(start.of_broker is Fate.LOSES for start in others)
+
+
+@pytest.mark.parametrize("whole", [(), (2, 3)])
+def test_marker_is_written_only_where_a_majority_has_the_log(
+    nodes: list[Path], whole: tuple[int, ...]
+) -> None:
+    for node, path in enumerate(nodes, 1):
+        if node not in whole:
+            empty(path)
+    dirs = survey_log_dirs(Places(), [str(path) for path in nodes])
+    request = TruncateRequest(truncate=True, settings=Settings(), now=NOW)
+    done, _ = recover_dirs(Places(), dirs, request, run_id="r")
+    assert [one.marked for one in done] == [bool(whole)] * 3
+
+
+def test_voters_of_server_properties_count_above_those_of_quorum_state(nodes: list[Path]) -> None:
+    empty(nodes[0])
+    start = start_of(nodes[0], settings=server(1, nodes[0], static(1)))
+    assert start.of_broker is Fate.LOSES
+    assert start.logs(Fate.SET_ASIDE)
+    assert "quorum-state names the voters 1, 2 and 3" in start.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("stated", "quorum", "roles"),
+    [
+        ((1,), static(1, 2, 3), "broker,controller"),
+        ((1,), static(7, 8, 9), "broker"),
+        ((1,), "", "broker"),
+    ],
+)
+def test_nothing_is_promised_where_two_files_name_different_voters(
+    nodes: list[Path], stated: tuple[int, ...], quorum: str, roles: str
+) -> None:
+    state = nodes[0] / METADATA / "quorum-state"
+    state.write_text(state.read_text().replace(voters(1, 2, 3), voters(*stated)))
+    empty(nodes[0])
+    [first, *_] = starts_of(nodes, server(1, nodes[0], quorum, roles))
+    assert (first.of_broker, first.is_safe) == (Fate.UNKNOWN, False)
+    assert not first.logs(Fate.SET_ASIDE)
+
+
+def test_broker_that_does_not_vote_fetches_the_log_only_from_a_majority_that_was_given(
+    nodes: list[Path],
+) -> None:
+    for path in nodes:
+        state = path / METADATA / "quorum-state"
+        state.write_text(state.read_text().replace(voters(1, 2, 3), voters(2, 3)))
+    empty(nodes[0])
+    settings = server(1, nodes[0], static(2, 3), "broker")
+    assert not starts_of(nodes[:2], settings)[0].is_safe
+    assert starts_of(nodes, settings)[0].is_safe
