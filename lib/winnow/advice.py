@@ -43,6 +43,10 @@ class Copies(StrEnum):
     """It has one replica; the quorum has one voter."""
     BEHIND = "behind"
     """There are other replicas, but none is in sync."""
+    DAMAGED = "damaged"
+    """Other replicas were in sync, but all of these nodes were given in this run, and none has a
+    sound one.
+    """
     OTHERS = "others"
     """Other replicas are in sync; the quorum has other voters."""
 
@@ -61,9 +65,39 @@ def for_partition(copies: Copies) -> str:
                 "Other nodes have replicas, but none was in sync: this one has records that they "
                 f"lack. So {_KEEP}. Copy from another replica what it has, or {_BACKUP}."
             )
+        case Copies.DAMAGED:
+            return (
+                "Other nodes had replicas in sync, but those that were given are lost or damaged, "
+                f"too: this one may be the best. So {_KEEP}. Copy from another replica what it "
+                f"has, or {_BACKUP}."
+            )
         case Copies.NONE:
             return f"No other node has a replica: {_KEEP}. You can {_BACKUP}."
     return f"{COPY} If none has it, {_KEEP}: {_BACKUP}."
+
+
+def for_gone(copies: Copies) -> str:
+    """Return how a partition comes back whose directory is gone."""
+    back = "put the directory back from where it is, or from a backup"
+    match copies:
+        case Copies.OTHERS:
+            return (
+                "Other nodes have replicas that were in sync. While one of them leads, start this "
+                f"broker: it fetches the partition again. If none of them has it, {back} first."
+            )
+        case Copies.BEHIND:
+            return (
+                "Other nodes have replicas, but none was in sync. Do not start this broker: "
+                f"{back} first."
+            )
+        case Copies.DAMAGED:
+            return (
+                "Other nodes had replicas in sync, but those that were given are lost or damaged, "
+                f"too. Do not start this broker: {back} first."
+            )
+        case Copies.NONE:
+            return f"No other node has a replica. Do not start this broker: {back} first."
+    return f"Unless another replica that is in sync leads, do not start this broker: {back} first."
 
 
 def before_a_loss(copies: Copies) -> str:
@@ -79,6 +113,8 @@ def before_a_loss(copies: Copies) -> str:
             who = (
                 "Other nodes have replicas, but none was in sync: they may lack these records. So "
             )
+        case Copies.DAMAGED:
+            who = "Other nodes had replicas in sync, but those that were given are lost, too. So "
         case Copies.NONE:
             who = "No other node has a replica: "
         case Copies.UNKNOWN:

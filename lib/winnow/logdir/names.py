@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -135,6 +136,15 @@ def topic_partition_of(name: str) -> TopicPartition | None:
         return parse_partition_dir(name).topic_partition
     except UsageError:
         return None
+
+
+def partitions_beneath(names: Iterable[str]) -> frozenset[TopicPartition]:
+    """Return the partitions of which a log directory with these names has a replica, current or
+    being moved to it.
+    """
+    future = f"-{DirectoryKind.FUTURE}"
+    plain = (name.rpartition(".")[0] if name.endswith(future) else name for name in names)
+    return frozenset(at for at in map(topic_partition_of, plain) if at is not None)
 
 
 def parse_partition_dir(name: str) -> PartitionDirectory:

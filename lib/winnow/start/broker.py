@@ -19,7 +19,7 @@ from winnow.runtime.spread import spread
 from winnow.start.beside import links_in, metadata_place_problems, undecided, unseen
 from winnow.start.copies import copies_known
 from winnow.start.files import Look
-from winnow.start.homes import doubled_in, without_directory, without_leader
+from winnow.start.homes import Present, doubled_in, without_directory, without_leader
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.log import LogQuestion, start_of_log
 from winnow.start.logs import logs_to_load
@@ -105,7 +105,8 @@ def _expected_start(
     lost = [one for one in refused if one.fate is not Fate.STOPS and one.log_dir not in given]
     reasons += [one.words for one in lost]
     fate = worst(fate, *(one.fate for one in lost))
-    metadata = node.start_of_metadata_log(nodes)
+    others = node.others(nodes)
+    metadata = node.start_of_metadata_log(others)
     if metadata is not None:
         fate, topics = worst(fate, metadata.fate), metadata.topics
         reasons += [metadata.reason] if metadata.reason else []
@@ -124,7 +125,9 @@ def _expected_start(
         reasons += not_seen
         fate = worst(fate, Fate.UNKNOWN)
     used = [log_dir for log_dir in log_dirs if not log_dir.in_doubt]
-    questions = _questions(Look(storage), used, topics, node_id, settings, now, known)
+    elsewhere = {other: one.present(topics) for other, one in others.items()}
+    look = Look(storage)
+    questions = _questions(look, used, topics, node_id, settings, now, known, elsewhere)
     logs, found_starts = _starts(sc, questions, wanted, progress)
     starts = defaultdict[str, list[LogStart]](list)
     for start in found_starts:
@@ -162,7 +165,15 @@ def _expected_start(
     if offline and (len(offline) == len(found) or home in offline):
         fate = worst(fate, Fate.STOPS)
         reasons.append(f"{home or offline[0]} goes offline, and a broker can't do without it")
-    without = without_directory(storage, node_id, log_dirs, logs, topics, named, offline=offline)
+    without = without_directory(
+        node_id,
+        log_dirs,
+        topics,
+        named,
+        node.present(topics),
+        elsewhere,
+        offline=offline,
+    )
     reasons += without.words()
     fate = worst(fate, without.fate)
     # Where a broker stops at one log directory, it has no use for the others either.
@@ -193,11 +204,14 @@ def _questions(
     settings: Settings,
     now: int,
     known: Mapping[str, PartitionState | LoadedLog],
+    elsewhere: Mapping[int, Present],
 ) -> Iterator[tuple[LogQuestion, Look]]:
     """Yield each log, and the look that has listed its directory last."""
     for log_dir in log_dirs:
         for log in logs_to_load(look, log_dir, settings, now):
-            copies = copies_known(log.topic_partition, settings, log_dirs, node_id)
+            at = log.topic_partition
+            lost = [node for node, present in elsewhere.items() if at not in present.found]
+            copies = copies_known(at, settings, log_dirs, node_id, lost=lost)
             yield LogQuestion(log, topics, node_id, copies, known.get(log.directory)), look
 
 

@@ -5,15 +5,17 @@ broker as a whole.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from winnow.logdir.names import DirectoryKind
+from winnow.errors import FAILS_ONE_PARTITION
+from winnow.logdir.names import DirectoryKind, partitions_beneath
 from winnow.logdir.survey import LogDir
-from winnow.start.beside import partitions_in, registered_besides
+from winnow.start.beside import registered_besides
 from winnow.start.loaded import LogToLoad
 from winnow.start.named import Named
 from winnow.start.values import Fate, KnownTopics, LogStart
+from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
 from winnow.words import first_few
 
@@ -22,13 +24,15 @@ _MOST = 5
 
 @dataclass(frozen=True, slots=True)
 class WithoutDirectory:
-    """Partitions whose only replica is on this broker, and that have no directory. At most one of
-    the two is set.
+    """Partitions without a directory, that no other node is known to have in sync. At most one of
+    the first two is set.
     """
 
     made_anew: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     """Nothing shows whether the broker has other log directories."""
+    followed: bool = False
+    """Other nodes have replicas of some of them."""
 
     @property
     def fate(self) -> Fate:
@@ -36,64 +40,118 @@ class WithoutDirectory:
         return Fate.UNKNOWN if self.unknown else Fate.LOADS
 
     def words(self) -> Iterator[str]:
-        what = "no directory, and no other node has a replica"
+        what = "no directory, and no other node has a replica that is in sync"
+        cut = ". Followers of such a leader cut their logs, too" if self.followed else ""
         if self.made_anew:
             yield (
                 f"{first_few(self.made_anew, _MOST)}: {what}. The broker makes it anew, without a "
-                "record"
+                f"record{cut}"
             )
         if self.unknown:
             yield (
                 f"{first_few(self.unknown, _MOST)}: {what}. Nothing shows whether the broker has "
                 "log directories besides those that were given. If it has not, it makes such a "
-                "partition anew, without a record. Give all of its log directories, and its "
+                f"partition anew, without a record{cut}. Give all of its log directories, and its "
                 "--server-properties FILE"
             )
 
 
+@dataclass(frozen=True, slots=True)
+class Present:
+    """The partitions that have a directory on a node."""
+
+    found: frozenset[TopicPartition]
+    is_listed: bool
+    """All directories of the node that are known could be listed."""
+    is_all: bool
+    """All of its log directories are known, and can be used."""
+    given: frozenset[str]
+    """Their `directory.id`."""
+
+    def lacks(self, at: TopicPartition, meant: str | None) -> bool:
+        """Return whether the node has lost this partition. `meant`: where the controller means it
+        to be.
+        """
+        return at not in self.found and (self.is_all or meant in self.given)
+
+
+def present_on(
+    storage: Storage, log_dirs: Sequence[LogDir], named: Named, registered: Sequence[str]
+) -> Present:
+    """`registered`: `directory.id` of each log directory with which the node started last."""
+    given = {one.path for one in log_dirs}
+    usable = [one for one in log_dirs if not one.in_doubt]
+    paths = [*(one.path for one in usable), *(path for path in named.log_dirs if path not in given)]
+    listed = [_partitions_of(storage, path) for path in paths]
+    known = bool(named.log_dirs) and not named.unclear
+    all_given = known or _are_all(log_dirs, registered)
+    return Present(
+        found=frozenset(at for found in listed for at in found or ()),
+        is_listed=None not in listed,
+        is_all=None not in listed and len(usable) == len(log_dirs) and all_given,
+        given=frozenset({one.meta.directory_id for one in usable} - {None}),
+    )
+
+
+def _partitions_of(storage: Storage, path: str) -> frozenset[TopicPartition] | None:
+    """Return the partitions with a directory there, current or of a move. None: not known."""
+    try:
+        names = [entry.name for entry in storage.list_dir(path)]
+    except FileNotFoundError:
+        return frozenset()
+    except FAILS_ONE_PARTITION:
+        return None
+    return partitions_beneath(names)
+
+
 def without_directory(
-    storage: Storage,
     node_id: int | None,
     log_dirs: Sequence[LogDir],
-    logs: Sequence[LogToLoad],
     topics: KnownTopics,
     named: Named,
+    own: Present,
+    others: Mapping[int, Present],
     *,
     offline: Collection[str],
 ) -> WithoutDirectory:
-    """Return the partitions whose only replica this broker has, and no directory for.
+    """Return the partitions that this broker has no directory for, and that no other node is known
+    to have in sync: it leads them.
 
     What the broker does is known only if it is known which log directories it has, and all of them
     can be listed: its server.properties names them, or the metadata log has the `directory.id` of
     each (`_are_all`). With log directories that are `offline`, a broker makes a partition anew if
-    the controller means one that is not (`Partition.createLogInAssignedDirectoryId`).
+    the controller means one that is not (`Partition.createLogInAssignedDirectoryId`). `others`: the
+    other nodes that were given.
     """
-    given = {log_dir.path for log_dir in log_dirs}
-    beside = [partitions_in(storage, path) for path in named.log_dirs if path not in given]
-    found = {
-        (log.topic_partition.topic, log.topic_partition.partition)
-        for log in logs
-        if log.kind in {DirectoryKind.CURRENT, DirectoryKind.FUTURE}
-    }
-    found |= {(at.topic, at.partition) for listed in beside for at in listed or ()}
     lost = {log_dir.path for log_dir in log_dirs if log_dir.in_doubt or log_dir.path in offline}
     usable = {one.meta.directory_id for one in log_dirs if one.path not in lost} - {None}
-    missing = tuple(
-        sorted(
-            f"{topics.names[topic_id]}-{partition}"
-            for topic_id, partitions in (topics.replicas or {}).items()
-            for partition, nodes in partitions.items()
-            if nodes == {node_id} and (topics.names[topic_id], partition) not in found
-            if not lost or _meant(topics, topic_id, partition, node_id) in usable
-        )
-    )
+    missing, followed = list[str](), False
+    for topic_id, partitions in (topics.replicas or {}).items():
+        name = topics.names[topic_id]
+        for partition, nodes in partitions.items():
+            at = TopicPartition(name, partition)
+            if node_id not in nodes or at in own.found:
+                continue
+            if lost and _meant(topics, topic_id, partition, node_id) not in usable:
+                continue
+            in_sync = topics.in_sync.get(topic_id, {}).get(partition, frozenset())
+            if in_sync and node_id not in in_sync:
+                continue  # it follows
+            if all(
+                node in others and others[node].lacks(at, _meant(topics, topic_id, partition, node))
+                for node in in_sync - {node_id}
+            ):
+                missing.append(str(at))
+                followed = followed or len(nodes) > 1
+    found = tuple(sorted(missing))
     registered = () if node_id is None else topics.log_dirs.get(node_id, ())
-    if named.unclear or None in beside:
+    if named.unclear or not own.is_listed:
         return WithoutDirectory()  # `unseen` has them
     if named.log_dirs or _are_all(log_dirs, registered):
-        return WithoutDirectory(made_anew=missing)
-    others = registered_besides(log_dirs, registered)
-    return WithoutDirectory(unknown=() if others else missing)  # `unseen` has the others
+        return WithoutDirectory(made_anew=found, followed=followed)
+    if registered_besides(log_dirs, registered):
+        return WithoutDirectory()  # `unseen` has the others
+    return WithoutDirectory(unknown=found, followed=followed)
 
 
 def _are_all(log_dirs: Sequence[LogDir], registered: Sequence[str]) -> bool:

@@ -124,6 +124,7 @@ def _known_topics(
     state = read_cluster_metadata(storage, directory, unclean=True, as_broker=True, see=fit.see)
     topics = KnownTopics(
         replicas={topic.topic_id: topic.replicas for topic in state.topics.values()},
+        in_sync={topic.topic_id: topic.in_sync for topic in state.topics.values()},
         directories={topic.topic_id: topic.directories for topic in state.topics.values()},
         log_dirs=state.log_dirs,
         names={topic.topic_id: name for name, topic in state.topics.items()},

@@ -94,6 +94,8 @@ class KnownTopics:
     """Topic id -> partition -> node -> `directory.id` of the log directory with the replica, as far
     as the controller knows it.
     """
+    in_sync: Mapping[str, Mapping[int, frozenset[int]]] = field(default_factory=dict)
+    """Topic id -> partition -> those of its nodes that were in sync."""
     names: Mapping[str, str] = field(default_factory=dict)
     """Topic id -> name."""
     log_dirs: Mapping[int, Sequence[str]] = field(default_factory=dict)

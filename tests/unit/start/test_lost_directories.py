@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.kafka.starts.bases import copy_base
+from tests.unit.start.quorums import make_nodes, replicate, servers_of, starts_of
 from tests.unit.start.test_broker import NOW, log_of, start_of
 from winnow.logdir.commit.recovery import recover
 from winnow.logdir.names import CLEAN_SHUTDOWN
@@ -129,3 +130,44 @@ def test_records_that_only_deleted_files_have_are_no_leftovers(root: Path) -> No
     for path in directory.glob("*.log.deleted"):
         path.rename(path.with_suffix(""))
     assert log_of(start_of(root / "a"), "d-0").fate is Fate.RECOVERS
+
+
+@pytest.mark.parametrize(
+    ("in_sync", "lost", "harmed"),
+    [
+        ((2,), (2,), (2,)),
+        ((1, 2), (2,), ()),
+        ((1, 3), (2,), ()),
+        ((1, 2), (1, 2), (1, 2)),
+        ((1, 2, 3), (1, 2, 3), (1, 2, 3)),
+        ((1, 2, 3), (1, 2), ()),
+    ],
+)
+def test_broker_leads_anew_where_no_other_node_in_sync_has_the_partition(
+    tmp_path: Path, in_sync: tuple[int, ...], lost: tuple[int, ...], harmed: tuple[int, ...]
+) -> None:
+    """On a real cluster of 4.3.1, the followers then cut the partition to 0 bytes."""
+    nodes = make_nodes(tmp_path)
+    replicate(nodes, "d", in_sync)
+    settings = servers_of(nodes)
+    assert all(start.is_safe for start in starts_of(nodes, settings))
+    for node in lost:
+        shutil.rmtree(nodes[node - 1] / "d-0")
+    for node, start in zip((1, 2, 3), starts_of(nodes, settings), strict=True):
+        assert start.made_anew == (("d-0",) if node in harmed else ())
+        assert start.is_safe == (node not in harmed)
+        assert ("Followers of such a leader cut their logs" in str(start.reasons)) == (
+            node in harmed
+        )
+
+
+def test_other_nodes_in_sync_that_were_not_given_have_the_partition(tmp_path: Path) -> None:
+    nodes = make_nodes(tmp_path)
+    replicate(nodes, "d", (1, 2))
+    shutil.rmtree(nodes[0] / "d-0")
+    [start] = starts_of(nodes[:1])
+    assert start.is_safe
+    replicate(nodes, "c", (1,))
+    shutil.rmtree(nodes[0] / "c-0")
+    [start] = starts_of(nodes[:1])
+    assert (start.made_anew, start.is_safe) == (("c-0",), False)

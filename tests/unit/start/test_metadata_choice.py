@@ -20,8 +20,9 @@ from winnow.policy.server_properties import ServerProperties, parse_server_prope
 from winnow.policy.sources import Settings
 from winnow.start.metadata_choice import choose_metadata
 from winnow.storage.local import LocalStorage
+from winnow.verbs.verify.findings import Finding
 from winnow.verbs.verify.kinds import Kind
-from winnow.verbs.verify.sources import unused_metadata_logs
+from winnow.verbs.verify.sources import choice_of, log_dirs_of, unused_metadata_logs
 from winnow.wire.metadata_records import MigrationRecord
 
 STORAGE = LocalStorage()
@@ -46,6 +47,11 @@ def made(path: Path, *values: bytes, node: int | None = 1, version: int = 1) -> 
 
 def surveyed(paths: Sequence[Path]) -> tuple[LogDir, ...]:
     return survey_log_dirs(STORAGE, [str(path) for path in paths])
+
+
+def unused_in(*paths: Path) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
+    own = log_dirs_of(STORAGE, [str(path) for path in paths])
+    return unused_metadata_logs(choice_of(STORAGE, own).unused)
 
 
 def server(text: str, *, file: str = "server.properties") -> ServerProperties:
@@ -165,7 +171,7 @@ def test_verify_reports_a_log_that_keeps_a_broker_from_starting(tmp_path: Path) 
     new = made(tmp_path / "b", *TOPIC, COMPACT, NO_OP, NO_OP)
     other = made(tmp_path / "c", *TOPIC, COMPACT, node=2)
     for order in permutations([old, new, other]):
-        findings, notes = unused_metadata_logs(STORAGE, [str(path) for path in order])
+        findings, notes = unused_in(*order)
         assert [(f.kind, f.log_dir, f.file) for f in findings] == [
             (Kind.METADATA_LOG, str(old), METADATA_DIR)
         ]
@@ -176,11 +182,11 @@ def test_verify_names_the_metadata_log_that_a_broker_with_zookeeper_does_not_use
     tmp_path: Path,
 ) -> None:
     path = made(tmp_path / "a", *TOPIC, DELETE, version=0)
-    findings, [note] = unused_metadata_logs(STORAGE, [str(path)])
+    findings, [note] = unused_in(path)
     assert findings == ()
     assert f"{path}/{METADATA_DIR}" in note
     (path / "meta.properties").write_text("version=one")
-    assert unused_metadata_logs(STORAGE, [str(path)]) == ((), ())
+    assert unused_in(path) == ((), ())
 
 
 def test_higher_epoch_counts_before_a_higher_offset(tmp_path: Path) -> None:

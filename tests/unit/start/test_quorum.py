@@ -9,51 +9,28 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.kafka.starts.bases import copy_base
+from tests.unit.start.quorums import make_nodes, starts_of, voters
 from tests.unit.start.test_broker import NOW, start_of
-from winnow.logdir.names import CLEAN_SHUTDOWN
 from winnow.logdir.survey import survey_log_dirs
 from winnow.policy.server_properties import parse_server_properties
 from winnow.policy.sources import Settings
 from winnow.recovery.logs.run import recover_dirs
 from winnow.recovery.logs.values import TruncateRequest
-from winnow.start.broker import expected_starts
-from winnow.start.values import BrokerStart, Fate
+from winnow.start.values import Fate
 from winnow.storage.places import Places
 
 Lose = Callable[[Path], None]
 METADATA = "__cluster_metadata-0"
 
 
-def voters(*nodes: int) -> str:
-    return ",".join(f'{{"voterId":{node}}}' for node in nodes)
-
-
 @pytest.fixture
 def nodes(tmp_path: Path) -> list[Path]:
-    """The log directories of nodes 1, 2 and 3, which all vote. Node 1 has all partitions."""
-    paths = [tmp_path / str(node) / "a" for node in (1, 2, 3)]
-    for node, path in enumerate(paths, 1):
-        copy_base("4.3.1", "alone", path.parent)
-        set_voters(path, 1, 2, 3)
-        (path / CLEAN_SHUTDOWN).unlink()
-        if node > 1:
-            meta = path / "meta.properties"
-            meta.write_text(meta.read_text().replace("node.id=1", f"node.id={node}"))
-            for entry in path.iterdir():
-                if entry.is_dir() and entry.name != METADATA:
-                    shutil.rmtree(entry)
-    return paths
-
-
-def set_voters(path: Path, *nodes: int) -> None:
-    state = path / METADATA / "quorum-state"
-    state.write_text(state.read_text().replace(voters(1), voters(*nodes)))
+    return make_nodes(tmp_path)
 
 
 def empty(path: Path) -> None:
@@ -75,11 +52,6 @@ def damage(path: Path) -> None:
     data = bytearray(log.read_bytes())
     data[len(data) // 2] ^= 1
     log.write_bytes(data)
-
-
-def starts_of(paths: Sequence[Path], settings: Settings | None = None) -> tuple[BrokerStart, ...]:
-    dirs = survey_log_dirs(Places(), [str(path) for path in paths])
-    return expected_starts(None, dirs, settings or Settings(), now=NOW)
 
 
 def server(node: int, path: Path, quorum: str, roles: str = "broker,controller") -> Settings:

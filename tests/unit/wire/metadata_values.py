@@ -44,11 +44,12 @@ def replicas_of(
     topic_id: bytes = ID_A,
     version: int = 0,
     directories: Sequence[bytes] = (),
+    in_sync: Sequence[int] = (1,),
 ) -> bytes:
-    """Return a change of a partition's in-sync replicas to node 1, and of its replicas and their
-    log directories if given.
+    """Return a change of a partition's in-sync replicas, and of its replicas and their log
+    directories if given.
     """
-    isr = uvarint(2) + struct.pack(">i", 1)
+    isr = uvarint(len(in_sync) + 1) + struct.pack(f">{len(in_sync)}i", *in_sync)
     fields = [(0, isr)]
     if nodes:
         fields.append((2, uvarint(len(nodes) + 1) + struct.pack(f">{len(nodes)}i", *nodes)))

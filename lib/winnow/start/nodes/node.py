@@ -10,6 +10,7 @@ from winnow.logdir.metadata import METADATA_DIR
 from winnow.logdir.survey import LogDir, survey_as
 from winnow.policy.server_properties import ZOOKEEPER
 from winnow.policy.sources import Settings
+from winnow.start.homes import Present, present_on
 from winnow.start.metadata_choice import metadata_home
 from winnow.start.metadata_log import own_metadata_log
 from winnow.start.named import Named, named_places, with_kraft
@@ -20,6 +21,7 @@ from winnow.start.node_files import (
     zookeeper_problem,
 )
 from winnow.start.nodes.quorum import MetadataStart, Quorum, quorum_at, with_quorum
+from winnow.start.values import KnownTopics
 from winnow.storage.contract import Storage
 
 
@@ -79,18 +81,32 @@ class Node:
         kafka = self.settings.kafka
         return own_metadata_log(self.storage, self.home, self.quorum, kafka=kafka, now=self.now)
 
-    def start_of_metadata_log(self, nodes: Mapping[int | None, Node]) -> MetadataStart | None:
-        """Return what a start does with it. `nodes`: all that were given, by their ids."""
+    def others(self, nodes: Mapping[int | None, Node]) -> dict[int, Node]:
+        """Return the other nodes of its cluster, by their ids."""
+        return {
+            node_id: node
+            for node_id, node in nodes.items()
+            if node_id is not None and node is not self and node.cluster_id == self.cluster_id
+        }
+
+    def start_of_metadata_log(self, others: Mapping[int, Node]) -> MetadataStart | None:
+        """Return what a start does with it. `others`: the other nodes that were given."""
         own = self.own_metadata_log
         if own is None:
             return None
-        others = {
+        logs = {
             node_id: found
-            for node_id, node in nodes.items()
-            if node_id is not None and node is not self and node.cluster_id == self.cluster_id
+            for node_id, node in others.items()
             if (found := node.own_metadata_log) is not None
         }
-        return with_quorum(own, self.quorum, others)
+        return with_quorum(own, self.quorum, logs)
+
+    def present(self, topics: KnownTopics) -> Present:
+        """Return which partitions have a directory on it. `topics`: with the log directories of
+        all nodes.
+        """
+        registered = () if self.node_id is None else topics.log_dirs.get(self.node_id, ())
+        return present_on(self.storage, self.log_dirs, self.named, registered)
 
 
 def refused_by(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, UsageError
@@ -33,6 +33,7 @@ from winnow.logdir.names import (
     DirectoryKind,
     base_offset_of,
     parse_partition_dir,
+    partitions_beneath,
     segment_file,
 )
 from winnow.logdir.snapshots import read_snapshot
@@ -217,6 +218,10 @@ class LogDirCheck:
     notes: tuple[str, ...]
     node_id: int | None = None
     directory_id: str | None = None
+    present: frozenset[TopicPartition] = frozenset()
+    """All partitions with a directory, current or of a move, also of other topics."""
+    checkpoints: Mapping[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
+    """By name of the file."""
 
 
 def duplicates(
@@ -299,7 +304,8 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
     current: list[TopicPartition] = []
     beside = 0
     notes: list[str] = []
-    for entry in storage.list_dir(path):
+    entries = storage.list_dir(path)
+    for entry in entries:
         if not (entry.is_dir or entry.leads_to_dir):
             others.append(entry)
             continue
@@ -350,4 +356,6 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
         notes=tuple(notes),
         node_id=None if meta is None else meta.node_id,
         directory_id=None if meta is None else meta.directory_id,
+        present=partitions_beneath(entry.name for entry in entries),
+        checkpoints=checkpoints,
     )

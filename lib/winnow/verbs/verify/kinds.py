@@ -11,6 +11,7 @@ from winnow.advice import (
     REBUILD,
     REBUILT,
     Copies,
+    for_gone,
     for_metadata_log,
     for_partition,
 )
@@ -63,12 +64,16 @@ class Kind(StrEnum):
         """What it means to a user, and what to do, wherever it is found."""
         if self is Kind.METADATA:
             return f"{self.means} {ANY_METADATA_LOG}"
+        if self is Kind.GONE:
+            return f"{self.means} {for_gone(Copies.UNKNOWN)}"
         return f"{self.means} {ANY_PARTITION}" if self.needs_copy else self.means
 
     def meaning_at(self, copies: Copies, *, in_metadata_log: bool) -> str:
         """Return what it means to a user, and what to do, in one place."""
         if in_metadata_log and (self.needs_copy or self is Kind.METADATA):
             return f"{self.means} {for_metadata_log(copies)}"
+        if self is Kind.GONE:
+            return f"{self.means} {for_gone(copies)}"
         return f"{self.means} {for_partition(copies)}" if self.needs_copy else self.means
 
     CRC = _row(
@@ -144,6 +149,14 @@ class Kind(StrEnum):
         "Without its .timeindex, its age is that of the file. Without any snapshot, a broker "
         "forgets producers and open transactions. Without any .log, it starts an empty "
         "partition at offset 0.",
+    )
+    GONE = _row(
+        "gone",
+        "no directory of a partition that the metadata log has on this node: a checkpoint has an "
+        "offset of it, or the node was in sync and had reported the log directory",
+        "",
+        "The directory of the partition is lost, or was moved elsewhere. A broker makes the "
+        "partition anew, without a record. If it then leads, its followers cut their logs, too.",
     )
     OFFSET_INDEX = _row(
         "offset-index",

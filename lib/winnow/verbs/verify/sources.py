@@ -10,19 +10,18 @@ from winnow.logdir.meta import read_meta, was_shut_down_cleanly
 from winnow.logdir.metadata import METADATA_DIR
 from winnow.logdir.survey import Checkpoints, LogDir
 from winnow.policy.sources import Settings
-from winnow.start.metadata_choice import MetadataInUse, choose_metadata
+from winnow.start.metadata_choice import MetadataInUse, UnusedLog, choose_metadata
 from winnow.storage.contract import Storage
 from winnow.verbs.verify.findings import Finding, Scope
 from winnow.verbs.verify.kinds import Kind
 
 
 def unused_metadata_logs(
-    storage: Storage, paths: Sequence[str]
+    unused: Sequence[UnusedLog],
 ) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
     """Return findings for metadata logs that keep a broker from starting, and notes about the
     others that no broker uses.
     """
-    unused = choice_of(storage, log_dirs_of(storage, paths)).unused
     findings = tuple(
         Scope(log.log_dir).finding(Kind.METADATA_LOG, METADATA_DIR, log.why)
         for log in unused

@@ -38,11 +38,12 @@ from winnow.verbs.verify.directories import (
     reported,
 )
 from winnow.verbs.verify.findings import Checked, Finding, Scope
+from winnow.verbs.verify.gone import gone_directories
 from winnow.verbs.verify.kinds import Kind
 from winnow.verbs.verify.logs import LogCheck, LogFile
 from winnow.verbs.verify.metadata_log import is_metadata_log, metadata_findings
 from winnow.verbs.verify.segments import check_segment, txn_index_finding
-from winnow.verbs.verify.sources import log_dirs_of, unused_metadata_logs
+from winnow.verbs.verify.sources import choice_of, log_dirs_of, unused_metadata_logs
 from winnow.wire.batch import CONTROL, TRANSACTIONAL
 from winnow.words import counted
 
@@ -121,7 +122,17 @@ def sweep(
     )
     assigned = Assigned(Places(), partial(log_dirs_of, Places(), log_dirs))
     findings = [*duplicates(Places(), checked, assigned)]
-    outside, unused = unused_metadata_logs(Places(), log_dirs)
+    own = log_dirs_of(Places(), log_dirs)
+    choice = choice_of(Places(), own)
+    outside, unused = unused_metadata_logs(choice.unused)
+    clusters = {one.path: one.meta.cluster_id for one in own}
+    findings += gone_directories(
+        dict(zip(log_dirs, checked, strict=True)),
+        own,
+        choice.metadata,
+        clusters.get(choice.log_dir or ""),
+        topics=topics,
+    )
     total, copies = Checked(partitions=len(places)), []
     of_places = zip(directories, read, strict=True)
     for path, log_dir in zip(log_dirs, checked, strict=True):
@@ -131,11 +142,11 @@ def sweep(
         for place, (directory, found) in zip(log_dir.partitions, of_places, strict=False):
             logs = list(map(_log_check, directory.logs, found))
             with reported(findings, place, "", Kind.UNREADABLE):
-                own = [*all_findings(place, directory, logs)]
-                findings += own
+                here = [*all_findings(place, directory, logs)]
+                findings += here
                 if place.recovered and not is_metadata_log(place):
                     behind += {
-                        str(place.name) for finding in own if finding.kind is Kind.CHECKPOINT
+                        str(place.name) for finding in here if finding.kind is Kind.CHECKPOINT
                     }
             total = sum((check.checked for check in logs), total)
         copies += [torn(path, behind)] if behind else []
