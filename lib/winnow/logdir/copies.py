@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from winnow.errors import FAILS_ONE_PARTITION
+from winnow.errors import FAILS_ONE_PARTITION, UsageError
 from winnow.logdir.files import segment_of
-from winnow.logdir.names import LOG, base_offset_of
+from winnow.logdir.meta import read_topic_id
+from winnow.logdir.names import LOG, DirectoryKind, base_offset_of, parse_partition_dir
 from winnow.logdir.strangers import Copy
 from winnow.logdir.unflushed import whole_end
 from winnow.storage.contract import Storage
@@ -63,3 +64,38 @@ def _held(storage: Storage, copy: Copy) -> str:
         end = whole_end(copy.path, segment_of(files, bases[-1])).next_offset
         return f"offsets {max(bases[0], copy.log_start_checkpoint)} to {end}, {written}"
     return f"offsets unknown, {written}"
+
+
+def renamed_copies(
+    storage: Storage, paths: Iterable[str]
+) -> Mapping[tuple[str, int], tuple[str, ...]]:
+    """Return the directories that a broker has renamed to `-stray` or `-delete`, by topic id and
+    partition. They have all records that they had before.
+    """
+    found: dict[tuple[str, int], tuple[str, ...]] = {}
+    for path in paths:
+        for entry in storage.list_dir(path):
+            with suppress(FAILS_ONE_PARTITION, UsageError):
+                known = parse_partition_dir(entry.name)
+                directory = f"{path}/{entry.name}"
+                if entry.is_dir and known.kind in {DirectoryKind.STRAY, DirectoryKind.DELETE}:
+                    at = read_topic_id(storage, directory) or "", known.number
+                    found[at] = (*found.get(at, ()), directory)
+    return found
+
+
+def words_of_renamed(partition: str, directories: Sequence[str]) -> str:
+    """Return what to do about a partition that has only directories of another name."""
+    if not directories:
+        return ""
+    if len(directories) == 1:
+        name = directories[0].rpartition("/")[2]
+        return (
+            f". {directories[0]} is this partition, for it has the same topic id: rename {name} "
+            f"back to {partition} while no broker runs, and never delete it"
+        )
+    return (
+        f". {' and '.join(directories)} are of this partition, for they have the same topic id: "
+        f"rename the one with its records back to {partition} while no broker runs, and delete "
+        "neither"
+    )

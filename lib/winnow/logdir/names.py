@@ -113,6 +113,8 @@ class PartitionDirectory:
     kind: DirectoryKind
     topic_partition: TopicPartition | None
     """None for `-delete` and `-stray`: the topic in such a name may be truncated."""
+    number: int
+    """Of the partition."""
 
     @property
     def is_canonical(self) -> bool:
@@ -142,9 +144,7 @@ def partitions_beneath(names: Iterable[str]) -> frozenset[TopicPartition]:
     """Return the partitions of which a log directory with these names has a replica, current or
     being moved to it.
     """
-    future = f"-{DirectoryKind.FUTURE}"
-    plain = (name.rpartition(".")[0] if name.endswith(future) else name for name in names)
-    return frozenset(at for at in map(topic_partition_of, plain) if at is not None)
+    return frozenset(at for at in map(topic_partition_of, names) if at is not None)
 
 
 def parse_partition_dir(name: str) -> PartitionDirectory:
@@ -164,7 +164,8 @@ def parse_partition_dir(name: str) -> PartitionDirectory:
     if not dash or not topic or not JAVA_INT.fullmatch(number) or int(number) > MAX_INT:
         raise _not_a_partition(name, "TOPIC-PARTITION")
     known = kind in {DirectoryKind.CURRENT, DirectoryKind.FUTURE}
-    return PartitionDirectory(name, kind, TopicPartition(topic, int(number)) if known else None)
+    at = TopicPartition(topic, int(number)) if known else None
+    return PartitionDirectory(name, kind, at, int(number))
 
 
 def _not_a_partition(name: str, expected: str) -> UsageError:

@@ -166,6 +166,7 @@ def _expected_start(
         fate = worst(fate, Fate.STOPS)
         reasons.append(f"{home or offline[0]} goes offline, and a broker can't do without it")
     without = without_directory(
+        storage,
         node_id,
         log_dirs,
         topics,

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from winnow.errors import FAILS_ONE_PARTITION
+from winnow.logdir.copies import renamed_copies, words_of_renamed
 from winnow.logdir.names import DirectoryKind, partitions_beneath
 from winnow.logdir.survey import LogDir
 from winnow.start.beside import registered_besides
@@ -33,6 +34,8 @@ class WithoutDirectory:
     """Nothing shows whether the broker has other log directories."""
     followed: bool = False
     """Other nodes have replicas of some of them."""
+    renamed: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Partition -> its directories under another name."""
 
     @property
     def fate(self) -> Fate:
@@ -54,6 +57,9 @@ class WithoutDirectory:
                 f"partition anew, without a record{cut}. Give all of its log directories, and its "
                 "--server-properties FILE"
             )
+        for partition in [*self.made_anew, *self.unknown]:
+            if directories := self.renamed.get(partition):
+                yield f"{partition}{words_of_renamed(partition, directories)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +111,7 @@ def _partitions_of(storage: Storage, path: str) -> frozenset[TopicPartition] | N
 
 
 def without_directory(
+    storage: Storage,
     node_id: int | None,
     log_dirs: Sequence[LogDir],
     topics: KnownTopics,
@@ -125,7 +132,8 @@ def without_directory(
     """
     lost = {log_dir.path for log_dir in log_dirs if log_dir.in_doubt or log_dir.path in offline}
     usable = {one.meta.directory_id for one in log_dirs if one.path not in lost} - {None}
-    missing, followed = list[str](), False
+    usable_paths = [one.path for one in log_dirs if one.path not in lost]
+    missing, followed = dict[str, tuple[str, int]](), False
     for topic_id, partitions in (topics.replicas or {}).items():
         name = topics.names[topic_id]
         for partition, nodes in partitions.items():
@@ -141,17 +149,19 @@ def without_directory(
                 node in others and others[node].lacks(at, _meant(topics, topic_id, partition, node))
                 for node in in_sync - {node_id}
             ):
-                missing.append(str(at))
+                missing[str(at)] = topic_id, partition
                 followed = followed or len(nodes) > 1
     found = tuple(sorted(missing))
+    copies = renamed_copies(storage, usable_paths) if missing else {}
+    renamed = {name: copies[key] for name, key in missing.items() if key in copies}
     registered = () if node_id is None else topics.log_dirs.get(node_id, ())
     if named.unclear or not own.is_listed:
         return WithoutDirectory()  # `unseen` has them
     if named.log_dirs or _are_all(log_dirs, registered):
-        return WithoutDirectory(made_anew=found, followed=followed)
+        return WithoutDirectory(made_anew=found, followed=followed, renamed=renamed)
     if registered_besides(log_dirs, registered):
         return WithoutDirectory()  # `unseen` has the others
-    return WithoutDirectory(unknown=found, followed=followed)
+    return WithoutDirectory(unknown=found, followed=followed, renamed=renamed)
 
 
 def _are_all(log_dirs: Sequence[LogDir], registered: Sequence[str]) -> bool:

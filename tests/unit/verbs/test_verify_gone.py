@@ -11,7 +11,7 @@ import pytest
 from tests.kafka.starts.bases import copy_base
 from tests.unit.cleaning.sweeps import findings
 from tests.unit.logdir.metadata_logs import remove_other_topics
-from tests.unit.start.quorums import make_nodes, replicate
+from tests.unit.start.quorums import make_nodes, replicate, starts_of
 from winnow.storage.places import Places
 from winnow.verbs.verify.copies import with_copies
 from winnow.verbs.verify.directories import check_log_dir
@@ -29,7 +29,7 @@ def gone(*paths: Path, topics: Sequence[str] = ()) -> list[Finding]:
     choice = choice_of(Places(), own)
     checked = {name: check_log_dir(Places(), name, topics=topics) for name in names}
     cluster = own[0].meta.cluster_id
-    found = gone_directories(checked, own, choice.metadata, cluster, topics=topics)
+    found = gone_directories(Places(), checked, own, choice.metadata, cluster, topics=topics)
     return [*with_copies(Places(), found, names)]
 
 
@@ -61,6 +61,19 @@ def test_checkpoint_shows_that_a_directory_is_gone(two: tuple[Path, Path]) -> No
     # The metadata log is in a.
     assert gone(two[0]) == gone(two[1]) == []
     assert gone(*two, topics=["c"]) == []
+
+
+@pytest.mark.parametrize("kind", ["stray", "delete"])
+def test_directory_under_another_name_is_the_partition(two: tuple[Path, Path], kind: str) -> None:
+    aside = two[1] / f"d-1.{'0' * 32}-{kind}"
+    (two[1] / "d-1").rename(aside)
+    [found] = gone(*two)
+    assert f"{aside} is this partition, for it has the same topic id: rename" in found.message
+    [start] = starts_of(two)
+    assert f"d-1. {aside} is this partition" in str(start.reasons)
+    (aside / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA\n")
+    [found] = gone(*two)
+    assert "is this partition" not in f"{found.message} {starts_of(two)[0].reasons}"
 
 
 def test_metadata_log_shows_it_where_the_checkpoints_are_gone_too(tmp_path: Path) -> None:

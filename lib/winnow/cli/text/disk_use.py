@@ -37,8 +37,9 @@ _WHAT_HAPPENS = {
     "goes on with the move. Others stay: Kafka 3.9 and later rename them to -stray",
     SpaceKind.DELETE: "a broker deletes these by itself, a minute after it starts "
     "(`file.delete.delay.ms`)",
-    SpaceKind.STRAY: "replicas that a broker has set aside. No broker removes them: delete a "
-    "directory once nobody needs its records",
+    SpaceKind.STRAY: "replicas that a broker has set aside. No broker removes them. After a loss "
+    "of the metadata log they are the only copies: bring it back, then rename each one back. Delete "
+    "a directory only if its topic is deleted, or other nodes have the partition in sync",
     SpaceKind.OTHER: "neither Kafka nor Winnow makes these",
 }
 

@@ -10,12 +10,15 @@ the node was in sync and had reported the log directory with the replica, which 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
+from winnow.logdir.copies import renamed_copies, words_of_renamed
 from winnow.logdir.metadata import ClusterMetadata
 from winnow.logdir.names import HIGH_WATERMARK_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
 from winnow.logdir.survey import LogDir
 from winnow.logdir.topic_globs import is_wanted
 from winnow.state import TopicIdentity, TopicPartition
+from winnow.storage.contract import Storage
 from winnow.storage.live.read_view import view_of
 from winnow.verbs.verify.directories import LogDirCheck
 from winnow.verbs.verify.findings import Finding, Scope
@@ -25,6 +28,7 @@ _TRACES = (HIGH_WATERMARK_CHECKPOINT, RECOVERY_POINT_CHECKPOINT)
 
 
 def gone_directories(
+    storage: Storage,
     checked: Mapping[str, LogDirCheck],
     log_dirs: Sequence[LogDir],
     metadata: ClusterMetadata | None,
@@ -48,11 +52,14 @@ def gone_directories(
         if any(view_of(log_dir.path) is not None for log_dir in own):
             continue  # a broker makes and removes directories while it runs
         present = {at for log_dir in own for at in checked[log_dir.path].present}
+        renamed = renamed_copies(storage, [log_dir.path for log_dir in own])
         for name, topic in metadata.topics.items():
             for partition, nodes in topic.replicas.items():
                 at = TopicPartition(name, partition)
                 if node_id in nodes and at not in present and is_wanted(name, topics):
-                    yield from _gone(at, topic, node_id, own, checked, metadata)
+                    words = words_of_renamed(str(at), renamed.get((topic.topic_id, partition), ()))
+                    for found in _gone(at, topic, node_id, own, checked, metadata):
+                        yield replace(found, message=f"{found.message}{words}")
 
 
 def _gone(

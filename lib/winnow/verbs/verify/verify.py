@@ -127,6 +127,7 @@ def sweep(
     outside, unused = unused_metadata_logs(choice.unused)
     clusters = {one.path: one.meta.cluster_id for one in own}
     findings += gone_directories(
+        Places(),
         dict(zip(log_dirs, checked, strict=True)),
         own,
         choice.metadata,
