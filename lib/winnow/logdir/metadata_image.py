@@ -262,7 +262,7 @@ class MetadataImage:
         elif not name:
             section = ALL_BROKERS
         elif _NODE_ID.fullmatch(name):
-            section = "broker", str(int(name))
+            section = "broker", name  # a broker compares texts: 01 is not its id 1
         else:
             raise _senseless(f"a setting of broker {name!r}", "a node id", place)
         configs = self.configs.setdefault(section, {})

@@ -141,6 +141,12 @@ def test_broker_configs_are_read_per_broker_and_for_all(tmp_path: Path) -> None:
     assert metadata.features[METADATA_VERSION] == 25
 
 
+def test_config_of_another_spelling_of_a_broker_id_is_not_of_that_broker(tmp_path: Path) -> None:
+    """A broker looks for the text of its id."""
+    metadata = of_log(tmp_path, broker_config("01", "log.retention.ms", "1"))
+    assert ("broker", "1") not in metadata.configs
+
+
 @pytest.mark.parametrize("codec", list(Codec))
 def test_batches_of_any_codec_are_read(tmp_path: Path, codec: Codec) -> None:
     log(tmp_path, topic("t"), COMPACT, codec=codec)

@@ -38,8 +38,8 @@ _WHAT_HAPPENS = {
     SpaceKind.DELETE: "a broker deletes these by itself, a minute after it starts "
     "(`file.delete.delay.ms`)",
     SpaceKind.STRAY: "replicas that a broker has set aside. No broker removes them. After a loss "
-    "of the metadata log they are the only copies: bring it back, then rename each one back. Delete "
-    "a directory only if its topic is deleted, or other nodes have the partition in sync",
+    "of the metadata log they are the only copies: bring it back, then rename each one back. "
+    "Delete a directory only if its topic is deleted, or other nodes have the partition in sync",
     SpaceKind.OTHER: "neither Kafka nor Winnow makes these",
 }
 
