@@ -208,7 +208,7 @@ def _gains(found: Diagnosis) -> Iterator[Line]:
         yield item(f"{counted(len(rest), 'more topic')}  {size(total)}; `plan` gives each reason")
 
 
-def _last(found: Diagnosis) -> str:
+def last_step(found: Diagnosis) -> str:
     """Return the last step: to start the broker, or not to."""
     full = [one.path for start in found.starts for one in start.log_dirs if one.frees_first]
     harm = [start for start in found.starts if start.is_harmful]
@@ -232,7 +232,7 @@ def _next(found: Diagnosis, request: CommandLine) -> Iterator[Line]:
         yield f"  {typed(command(advice.arguments, request, advice.log_dirs))}"
         yield Paragraph(advice.why, style="dim")
     if found.starts and not any(disk.broker_runs for disk in found.disks):
-        yield f"  {_last(found)}"
+        yield f"  {last_step(found)}"
 
 
 def _happened(found: Diagnosis) -> Iterator[str]:

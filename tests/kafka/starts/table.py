@@ -380,6 +380,11 @@ def _metadata(base: _Base) -> Changes:
     epoch = text[at:].partition(",")[0]
     yield ("replace", state, f'"leaderEpoch":{epoch}', '"leaderEpoch":99')
     yield ("replace", state, f'"leaderEpoch":{epoch}', '"leaderEpoch":0')
+    alone, others = '[{"voterId":1}]', '[{"voterId":1},{"voterId":2},{"voterId":3}]'
+    if alone in text:
+        yield ("replace", state, alone, others)
+        lost = (("empty", log), *(("remove", path) for path in snapshots))
+        yield (*lost, ("replace", state, alone, others))
     yield ("write", f"{METADATA}/{LEADER_EPOCHS}", "0\n1\n99 0\n")
     yield ("write", f"{METADATA}/partition.metadata", f"version: 0\ntopic_id: {AN_ID}")
     for directory in sorted({"a", base.second}):

@@ -2,9 +2,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from winnow.cli.doctor import last_step
 from winnow.cli.text.full_disk import first_steps
 from winnow.start.values import BrokerStart, Fate, LogDirStart
-from winnow.verbs.doctor.values import Disk
+from winnow.verbs.doctor.values import Diagnosis, Disk, Reading
 
 MIB = 2**20
 FULL = Disk(
@@ -20,13 +21,31 @@ FULL = Disk(
 )
 
 
+PAGE = Diagnosis(
+    now=0,
+    disks=(FULL,),
+    space=(),
+    topics=(),
+    gains=(),
+    unfreed=(),
+    overdue=(),
+    held_back=(),
+    troubles=(),
+    misplaced=(),
+    short_of_space=0,
+    deep=Reading(bytes=0, seconds=None),
+    census=None,
+)
+
+
 def steps(*disks: Disk, starts: Sequence[BrokerStart] = ()) -> list[str]:
     return list(first_steps(disks, starts))
 
 
 def start(**changes: Any) -> BrokerStart:
     own = LogDirStart(path=FULL.log_dir, fate=Fate.LOADS, reasons=(), logs=())
-    return BrokerStart(node_id=1, fate=Fate.UNKNOWN, reasons=("why",), log_dirs=(own,), **changes)
+    usual = {"node_id": 1, "fate": Fate.UNKNOWN, "reasons": ("why",), "log_dirs": (own,)}
+    return BrokerStart(**usual | changes)
 
 
 def test_before_all_else_the_supervisor_is_stopped_and_the_metadata_log_copied() -> None:
@@ -55,6 +74,21 @@ def test_broker_whose_quorum_may_have_the_metadata_log_starts_only_with_a_majori
         assert first.startswith("start the broker only while a majority of the controllers runs")
         [first] = steps(disk, starts=[start(of_broker=Fate.LOSES)])
         assert first.startswith("do not start the broker")
+
+
+def test_last_step_of_doctor_fits_the_first() -> None:
+    def last(**changes: Any) -> str:
+        return last_step(replace(PAGE, starts=(start(**changes),)))
+
+    quorum = "only while a majority of the controllers runs with its metadata log"
+    unknown = last(of_broker=Fate.UNKNOWN, needs_quorum=True)
+    assert unknown == f"Start the broker {quorum}, with its settings unchanged."
+    known = last(of_broker=Fate.RECOVERS, fate=Fate.RECOVERS, needs_quorum=True)
+    assert known == unknown
+    more = last(of_broker=Fate.UNKNOWN, needs_quorum=True, reasons=("why", "and why"))
+    assert more == last(of_broker=Fate.LOSES)
+    assert more == "Do not start the broker before what is named above is mended."
+    assert last(fate=Fate.LOADS, reasons=()) == "Start the broker with its settings unchanged."
 
 
 def test_nothing_comes_first_where_there_is_room_or_the_broker_was_stopped() -> None:
