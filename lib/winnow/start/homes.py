@@ -95,7 +95,7 @@ def present_on(
         found=frozenset(at for found in listed for at in found or ()),
         is_listed=None not in listed,
         is_all=None not in listed and len(usable) == len(log_dirs) and all_given,
-        given=frozenset({one.meta.directory_id for one in usable} - {None}),
+        given=frozenset(own for one in usable if (own := one.meta.directory_id) is not None),
     )
 
 
