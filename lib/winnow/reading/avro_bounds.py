@@ -11,8 +11,9 @@ few values. Any other datum is walked through first, in Python and without keepi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
@@ -29,6 +30,8 @@ MOST_TYPES = 10_000
 MOST_VALUES = 2_000_000
 """Of a datum. A value takes up to 200 bytes in Python."""
 VALUES_PER_BYTE, MORE_VALUES = 4, 1_000
+_MOST_DECIMAL = 16
+"""Bytes of a decimal without those that only repeat its sign: 38 digits, as in Spark."""
 _WIDER = 64
 """Times as many, where a reader's record has many fields that the writer's does not have."""
 MOST_BRANCHES = 256
@@ -315,3 +318,24 @@ class _Walk:
                 value &= 2**64 - 1
                 return (value >> 1) ^ -(value & 1), at + i + 1
         raise ValueError(f"a number of more than {_MOST_NUMBER_BYTES} bytes")
+
+
+@cache
+def bound_decimals() -> None:
+    """Let fastavro refuse decimals that Spark can't have: the time to convert the digits grows with
+    the square of their number.
+    """
+    from fastavro.read import LOGICAL_READERS  # noqa: PLC0415 - an extra
+
+    for name in ("bytes-decimal", "fixed-decimal"):
+        LOGICAL_READERS[name] = _bounded(LOGICAL_READERS[name])
+
+
+def _bounded(read: Callable[..., Any]) -> Callable[..., Any]:
+    def decimal(data: bytes, *schemas: object) -> Any:  # noqa: ANN401 - fastavro's
+        sign = b"\xff" if data[:1] >= b"\x80" else b"\0"
+        if len(data.lstrip(sign)) > _MOST_DECIMAL:
+            raise TooMuchError(f"a decimal has more than {_MOST_DECIMAL} bytes")
+        return read(data, *schemas)
+
+    return decimal

@@ -22,6 +22,7 @@ from winnow.reading.avro_bounds import (
     DatumBounds,
     Schema,
     TooMuchError,
+    bound_decimals,
     for_reading,
     refused_schema,
 )
@@ -255,6 +256,7 @@ def datum_reader(writers: Writers, wanted: str) -> Callable[[bytes], tuple[Any, 
             "archive: --archives winnow.tar.gz#winnow.",
         ) from error
 
+    bound_decimals()
     with _schema_errors():
         reader, names = _record_of(json.loads(wanted))
         for_reading(names)

@@ -265,3 +265,17 @@ def test_values_of_one_arrow_batch_have_a_limit(monkeypatch: pytest.MonkeyPatch)
     assert all(row["problem"] is None for row in found[: 2 * len(read)])
     assert "all that one Arrow batch may" in found[-2]["problem"]
     assert found[-1] == {"datum": None, "problem": None}
+
+
+@pytest.mark.parametrize("byte", [b"\x7f", b"\x80"])
+def test_decimal_of_more_digits_than_spark_has_costs_little(byte: bytes) -> None:
+    """The time to convert it grew with the square of its size: 90 s for a megabyte."""
+    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 0}
+    begun = time.process_time()
+    found, problem = read(decimal, number(1_000_000) + byte * 1_000_000)
+    assert (found, problem) == (None, "it can't be read: a decimal has more than 16 bytes")
+    assert time.process_time() - begun < 1
+    for value in (10**38 - 1, -(10**38) + 1, 0, -1):
+        data = value.to_bytes(2_000, "big", signed=True)
+        found, problem = read(decimal, number(2_000) + data)
+        assert (problem, int(found)) == (None, value)
