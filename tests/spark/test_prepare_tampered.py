@@ -277,3 +277,18 @@ def test_few_preparations_of_a_partition_are_read(log_dir: Path) -> None:
     assert len(found) == 41
     too_many = [one.problem for one in found if "more than 16 preparations" in (one.problem or "")]
     assert len(too_many) == 41 - 16
+
+
+def test_deep_directory_in_a_preparation_is_removed(log_dir: Path) -> None:
+    """Python can't call itself so often."""
+    at = staging_of(log_dir)
+    (at / PREPARED).unlink()
+    descriptor = os.open(at, os.O_RDONLY)
+    for _ in range(1_500):
+        os.mkdir("d", dir_fd=descriptor)
+        below = os.open("d", os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = below
+    os.close(descriptor)
+    assert committed(log_dir).exit_code == 0
+    assert not [*log_dir.glob("*/.winnow*")]

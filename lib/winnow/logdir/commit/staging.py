@@ -51,9 +51,14 @@ def remove_staging(storage: Storage, path: str) -> None:
 
 
 def _remove_tree(storage: Storage, path: str) -> None:
-    for entry in storage.list_dir(path):
-        if entry.is_dir and not entry.is_link:
-            _remove_tree(storage, f"{path}/{entry.name}")
-        else:
-            storage.unlink(f"{path}/{entry.name}")
-    storage.rmdir(path)
+    left = [path]  # somebody may have made more levels than Python can call itself
+    while left:
+        here, below = left[-1], []
+        for entry in storage.list_dir(here):
+            if entry.is_dir and not entry.is_link:
+                below.append(f"{here}/{entry.name}")
+            else:
+                storage.unlink(f"{here}/{entry.name}")
+        if not below:
+            storage.rmdir(left.pop())
+        left += below
