@@ -24,7 +24,7 @@ from winnow.cleaning.plan.partitions import (
 )
 from winnow.cleaning.prepared.again import planned_again, staged_again
 from winnow.cleaning.prepared.checks import Dropped, config_now, why_dropped
-from winnow.cleaning.prepared.existing import Existing, existing_in
+from winnow.cleaning.prepared.existing import Existing, existing_in, has_any
 from winnow.cleaning.prepared.sources import PreparedSettings
 from winnow.cleaning.prepared.status import now_of
 from winnow.cleaning.prepared.value import RULE, PreparedPartition
@@ -62,17 +62,19 @@ def commit_prepared(log_dirs: Sequence[str], request: Request, *, dry_run: bool)
         request.check_globs(topics_of(dirs))
         busy = {d.path for d in dirs if not dry_run and _is_being_prepared(d, alone)}
         found = [
-            (log_dir, at, here)
+            (log_dir, at)
             for log_dir in dirs
             if log_dir.error is None
             for at in log_dir.partitions
-            if request.wants(at.topic)
-            if (here := _existing(log_dir, at, finished=log_dir.path in busy))
+            if request.wants(at.topic) and _may_have_any(log_dir, at)
         ]
         settings = PreparedSettings(dirs, request.stop)
         done = commit_several(
-            [partial(_one, *one, settings, request, dry_run=dry_run) for one in found],
-            [f"{d.path}/{at}" for d, at, here in found if not isinstance(here, Failure)],
+            [
+                partial(_one, d, at, settings, request, finished=d.path in busy, dry_run=dry_run)
+                for d, at in found
+            ],
+            sorted({log_dir.path for log_dir, _ in found}),
             request.progress,
             doing=f"{'checking' if dry_run else 'committing'} {counted(len(found), 'partition')}",
         )
@@ -102,6 +104,16 @@ def _is_being_prepared(log_dir: LogDir, alone: ExitStack) -> bool:
     return False
 
 
+def _may_have_any(log_dir: LogDir, at: TopicPartition) -> bool:
+    """Return whether a partition may have preparations. They are read one partition at a time, so
+    that those of many partitions take no memory together.
+    """
+    try:
+        return has_any(Places(), f"{log_dir.path}/{at}")
+    except FAILS_ONE_PARTITION:
+        return True  # reported where it is listed again
+
+
 def _existing(log_dir: LogDir, at: TopicPartition, *, finished: bool) -> list[Existing] | Failure:
     """Return the staging directories of a partition. `finished`: without those that another run may
     be writing.
@@ -120,17 +132,20 @@ def _existing(log_dir: LogDir, at: TopicPartition, *, finished: bool) -> list[Ex
 def _one(
     log_dir: LogDir,
     at: TopicPartition,
-    here: Sequence[Existing] | Failure,
     settings: PreparedSettings,
     request: Request,
     *,
+    finished: bool,
     dry_run: bool,
 ) -> PartitionResult | None:
     """Commit the newest preparation of a partition, and remove all others. Return None if there is
-    nothing to tell.
+    nothing to tell. `finished`: see `_existing`.
     """
+    here = _existing(log_dir, at, finished=finished)
     if isinstance(here, Failure):
         return _left(log_dir, at, here)
+    if not here:
+        return None
     directory = f"{log_dir.path}/{at}"
     try:
         with kept_open(log_dir.path, directory, *(existing.staging for existing in here)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from winnow.cleaning.prepared.value import PreparedPartition, read_prepared
@@ -13,7 +13,7 @@ from winnow.logdir.commit.leftovers import is_preparation, staging_entries
 from winnow.logdir.names import GONE, JOURNAL, LEADER_EPOCHS, PREPARED, STAGING_PREFIX
 from winnow.logdir.survey import LogDir
 from winnow.state import TopicPartition
-from winnow.storage.contract import Storage
+from winnow.storage.contract import Entry, Storage
 from winnow.storage.live.identity import writer_of
 from winnow.storage.urls import is_remote
 
@@ -62,9 +62,7 @@ def existing_in(
         return
     epochs = sum(entry.size for entry in entries if entry.name == LEADER_EPOCHS)
     most, left = _LEAST + _OF_A_FILE * len(entries) + 2 * min(epochs, _MOST_EPOCHS), _MOST
-    for entry in staging_entries(entries):
-        if not entry.is_dir or not _OF_A_RUN.fullmatch(entry.name):
-            continue
+    for entry in _of_runs(entries):
         staging = f"{directory}/{entry.name}"
         journal = storage.exists(f"{staging}/{JOURNAL}")
         prepared, problem, writer = None, None, None
@@ -84,3 +82,16 @@ def existing_in(
             except FAILS_ONE_PARTITION as error:
                 problem = failure_of(error).partition("\n")[0]
         yield Existing(log_dir, topic_partition, staging, journal, prepared, writer, problem)
+
+
+def has_any(storage: Storage, directory: str) -> bool:
+    """Return whether a partition directory has staging directories that `existing_in` yields."""
+    try:
+        return bool(_of_runs(storage.list_dir(directory)))
+    except FileNotFoundError:
+        return False
+
+
+def _of_runs(entries: Sequence[Entry]) -> list[Entry]:
+    """Return the staging directories of cleanings and preparations."""
+    return [e for e in staging_entries(entries) if e.is_dir and _OF_A_RUN.fullmatch(e.name)]
