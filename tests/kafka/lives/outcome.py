@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tests.kafka.lives.life import PRODUCER_EXPIRATION_MS, Life
 
-BROKER = "".join(
+BROKER = "node.id=1\n" + "".join(
     f"{name}={PRODUCER_EXPIRATION_MS}\n"
     for name in ("producer.id.expiration.ms", "transactional.id.expiration.ms")
 )

@@ -102,7 +102,7 @@ class PreparedMachine(Machine):
         configs = self._root / f"prepared-{number}.txt"
         shutil.copy(self._both.configs(number), configs)
         server = self._root / "server.properties"
-        server.write_text(f"{BROKER}node.id=1\nlog.dirs={self._ours}\n")
+        server.write_text(f"{BROKER}log.dirs={self._ours}\n")
         asked = SettingsAsked(
             server_properties=(str(server),),
             topic_configs=str(configs),
