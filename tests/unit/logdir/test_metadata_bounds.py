@@ -30,7 +30,8 @@ from winnow.errors import CorruptLogError
 from winnow.logdir import metadata_image, metadata_log
 from winnow.logdir.metadata import read_cluster_metadata
 from winnow.policy.sources import Settings
-from winnow.start.metadata_log import start_of_metadata_log
+from winnow.start.metadata_log import own_metadata_log
+from winnow.start.nodes.quorum import Quorum
 from winnow.start.values import Fate
 from winnow.storage.local import LocalStorage
 from winnow.wire.batch import Codec
@@ -85,8 +86,8 @@ def test_start_of_a_broker_on_such_a_log_is_not_predicted(tmp_path: Path) -> Non
     directory.mkdir()
     large = batch(1, LARGE, codec=Codec.ZSTD)
     segment(directory, 0, control(0, LEADER_CHANGE), *repeated(large, 5))
-    found = start_of_metadata_log(
-        LocalStorage(), str(tmp_path), node_id=1, server=None, kafka=Settings().kafka, now=0
+    found = own_metadata_log(
+        LocalStorage(), str(tmp_path), Quorum(1, frozenset({1})), kafka=Settings().kafka, now=0
     )
     assert found.fate is Fate.UNKNOWN
     assert "compressed batches of a metadata log are too large" in found.reason

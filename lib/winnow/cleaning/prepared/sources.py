@@ -81,13 +81,13 @@ def _without_content(error: Exception, asked: SettingsAsked) -> Exception:
         error.__cause__, OSError
     ):
         return error
-    told = error if isinstance(error, UsageError) else UsageError(type(error).__name__)
-    where = told.where or ", ".join(asked.files)
+    told = error if isinstance(error, UsageError) else None
+    where = (told and told.where) or ", ".join(asked.files)
     if asked.topic_configs is not None:
         where = where.replace("--topic-configs", asked.topic_configs)
     return UsageError(
         "the settings of a preparation can't be read again",
-        expected=told.expected or "files of settings as they were",
+        expected=(told and told.expected) or "files of settings as they were",
         where=where,
         hint=_HINT,
     )
