@@ -65,7 +65,8 @@ def submit_mounted(
     return submit(cluster, *in_namespace, ROOT / "spark-submit.sh", *words)
 
 
-@pytest.mark.parametrize("what", ["none", pytest.param("another", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["none", "another"])
 def test_clean_and_verify_judge_nothing_by_another_directory(
     cluster: Cluster, mounted: tuple[Path, Path], what: str
 ) -> None:
