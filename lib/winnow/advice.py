@@ -33,6 +33,8 @@ ANY_METADATA_LOG = (
     "voters, start this node only while a majority of the voters runs with its metadata log: it "
     "fetches what it lacks."
 )
+ONLY_WHILE = "only while a majority of the controllers runs with its metadata log"
+"""When a broker may be started that has lost its metadata log."""
 
 
 class Copies(StrEnum):

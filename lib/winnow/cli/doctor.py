@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from winnow.advice import ONLY_WHILE
 from winnow.cleaning.result import TOMBSTONE_AGES
 from winnow.cli.call import WORK, Call
 from winnow.cli.doctor_metrics import DoctorOutlet
@@ -28,7 +29,7 @@ from winnow.cli.text import held
 from winnow.cli.text.alike import alike
 from winnow.cli.text.disk_use import disk_use
 from winnow.cli.text.doctor_summary import free_space, growth_words, summary
-from winnow.cli.text.full_disk import ONLY_WHILE, first_steps
+from winnow.cli.text.full_disk import first_steps
 from winnow.cli.text.next_command import command, typed
 from winnow.cli.text.start import shown_reasons, start_section
 from winnow.logdir.torn import torn

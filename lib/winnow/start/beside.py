@@ -16,7 +16,7 @@ from winnow.logdir.names import (
     META_PROPERTIES,
     METADATA_TOPIC,
     OFFSET_CHECKPOINTS,
-    topic_partition_of,
+    partitions_beneath,
 )
 from winnow.logdir.survey import LogDir
 from winnow.runtime.no_space import FREE_INODES
@@ -133,8 +133,8 @@ def partitions_in(storage: Storage, path: str) -> tuple[TopicPartition, ...] | N
         return ()
     except FAILS_ONE_PARTITION:
         return None
-    found = (topic_partition_of(entry.name) for entry in entries)
-    return tuple(sorted(at for at in found if at is not None and at.topic != METADATA_TOPIC))
+    found = partitions_beneath(entry.name for entry in entries)
+    return tuple(sorted(at for at in found if at.topic != METADATA_TOPIC))
 
 
 def links_in(storage: Storage, log_dirs: Sequence[LogDir], home: str | None) -> Iterator[str]:

@@ -18,7 +18,7 @@ from winnow.runtime.progress import Progress, Silence
 from winnow.runtime.spread import spread
 from winnow.start.beside import links_in, metadata_place_problems, undecided, unseen
 from winnow.start.copies import copies_known
-from winnow.start.files import Look
+from winnow.start.files import ListingCache
 from winnow.start.homes import Present, doubled_in, without_directory, without_leader
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.log import LogQuestion, start_of_log
@@ -97,7 +97,7 @@ def _expected_start(
     topics, needs_quorum = _LOADED_BEFORE_TOPICS, False
     node_id, named, home, problem = node.node_id, node.named, node.home, node.problem
     kraft, given = node.kraft, [log_dir.path for log_dir in node.log_dirs]
-    refused, log_dirs = refused_by(storage, node, settings)
+    refused, log_dirs = refused_by(node)
     reasons = [one.words for one in refused if one.fate is Fate.STOPS]
     reasons += [*named.problems, *([] if problem is None else [problem])]
     reasons += metadata_place_problems(storage, home, [*given, *named.log_dirs])
@@ -126,9 +126,9 @@ def _expected_start(
         fate = worst(fate, Fate.UNKNOWN)
     used = [log_dir for log_dir in log_dirs if not log_dir.in_doubt]
     elsewhere = {other: one.present(topics) for other, one in others.items()}
-    look = Look(storage)
-    questions = _questions(look, used, topics, node_id, settings, now, known, elsewhere)
-    logs, found_starts = _starts(sc, questions, wanted, progress)
+    cache = ListingCache(storage)
+    questions = _questions(cache, used, topics, node_id, settings, now, known, elsewhere)
+    logs, found_starts = _starts(sc, cache, questions, wanted, progress)
     starts = defaultdict[str, list[LogStart]](list)
     for start in found_starts:
         starts[start.log_dir].append(start)
@@ -198,7 +198,7 @@ def _expected_start(
 
 
 def _questions(
-    look: Look,
+    storage: Storage,
     log_dirs: Sequence[LogDir],
     topics: KnownTopics,
     node_id: int | None,
@@ -206,30 +206,31 @@ def _questions(
     now: int,
     known: Mapping[str, PartitionState | LoadedLog],
     elsewhere: Mapping[int, Present],
-) -> Iterator[tuple[LogQuestion, Look]]:
-    """Yield each log, and the look that has listed its directory last."""
+) -> Iterator[LogQuestion]:
+    """Yield a question for each log, right after the directory of the log was listed."""
     for log_dir in log_dirs:
-        for log in logs_to_load(look, log_dir, settings, now):
+        for log in logs_to_load(storage, log_dir, settings, now):
             at = log.topic_partition
             lost = [node for node, present in elsewhere.items() if at not in present.found]
             copies = copies_known(at, settings, log_dirs, node_id, lost=lost)
-            yield LogQuestion(log, topics, node_id, copies, known.get(log.directory)), look
+            yield LogQuestion(log, topics, node_id, copies, known.get(log.directory))
 
 
 def _starts(
     sc: SparkContext | None,
-    questions: Iterator[tuple[LogQuestion, Look]],
+    cache: ListingCache,
+    questions: Iterator[LogQuestion],
     wanted: Callable[[str], bool] | None,
     progress: Progress,
 ) -> tuple[list[LogToLoad], list[LogStart]]:
     """Return all logs, and what a start does with those that are wanted."""
     logs, starts, to_read = list[LogToLoad](), list[LogStart](), list[LogQuestion]()
-    for question, look in questions:
+    for question in questions:
         logs.append(question.log)
         if wanted is not None and not wanted(question.log.topic_partition.topic):
             continue
         if sc is None or question.state is not None:
-            starts.append(start_of_log(look, question))
+            starts.append(start_of_log(cache, question))
         else:
             to_read.append(question)
     one = partial(start_of_log, Places())

@@ -1,16 +1,13 @@
-"""Which nodes and which log directory have a partition, as the metadata log says."""
+"""Which nodes have a partition, as the metadata log says."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 from winnow.advice import Copies
-from winnow.logdir.metadata import ClusterMetadata
 from winnow.logdir.survey import LogDir
 from winnow.policy.sources import Settings
-from winnow.start.metadata_choice import choose_metadata
 from winnow.state import TopicIdentity, TopicPartition
-from winnow.storage.contract import Storage
 
 
 def copies_known(
@@ -51,24 +48,3 @@ def copies_of(
     if not others:
         return Copies.BEHIND
     return Copies.OTHERS if others - {*lost} else Copies.DAMAGED
-
-
-class Assigned:
-    """Which log directory the controller means for a partition, for verbs without settings. Reads
-    the metadata log that counts at the first question.
-    """
-
-    def __init__(self, storage: Storage, log_dirs: Callable[[], Sequence[LogDir]]) -> None:
-        self._storage, self._log_dirs = storage, log_dirs
-        self._read: tuple[ClusterMetadata | None] | None = None
-
-    def directory_of(self, at: TopicPartition, node_id: int | None) -> str | None:
-        """Return the `directory.id`, None if it is unknown."""
-        if self._read is None:
-            choice = choose_metadata(Settings(), self._storage, self._log_dirs())
-            self._read = (choice.metadata,)
-        [metadata] = self._read
-        topic = None if metadata is None else metadata.topics.get(at.topic)
-        if topic is None or node_id is None:
-            return None
-        return topic.directories.get(at.partition, {}).get(node_id)

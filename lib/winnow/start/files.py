@@ -4,11 +4,9 @@ finished an interrupted swap.
 
 from __future__ import annotations
 
-import errno
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
 
 from winnow.errors import CorruptLogError, UnpredictedLoadError
 from winnow.logdir.commit.recovery import in_range
@@ -26,43 +24,20 @@ from winnow.logdir.names import (
     segment_file,
 )
 from winnow.start.segments import read_next_offset
-from winnow.storage.contract import Entry, Storage, Volume, os_error
+from winnow.storage.contract import Entry, ReadOnly, Storage
 
 
-class Look(Storage):
-    """Reads of `storage` that list a directory once, as long as no other one is listed: all that is
-    said of a log is said of the same files. Changes nothing.
-    """
+class ListingCache(ReadOnly):
+    """Reads of a storage that keep the last listing: all checks of a log see the same files."""
 
     def __init__(self, storage: Storage) -> None:
-        self._storage = storage
+        super().__init__(storage)
         self._listed: tuple[str, tuple[Entry, ...]] | None = None
 
     def list_dir(self, path: str) -> tuple[Entry, ...]:
         if self._listed is None or self._listed[0] != path:
-            self._listed = path, self._storage.list_dir(path)
+            self._listed = path, super().list_dir(path)
         return self._listed[1]
-
-    def canonical(self, path: str) -> str:
-        return self._storage.canonical(path)
-
-    def entry(self, path: str) -> Entry:
-        return self._storage.entry(path)
-
-    def read_bytes(self, path: str) -> bytes:
-        return self._storage.read_bytes(path)
-
-    def read_range(self, path: str, start: int, length: int) -> bytes:
-        return self._storage.read_range(path, start, length)
-
-    def volume(self, path: str) -> Volume:
-        return self._storage.volume(path)
-
-    def _refuse(self, *paths: Any, **_: Any) -> NoReturn:  # noqa: ANN401 - any change
-        raise os_error(errno.EROFS, str(paths[0]))
-
-    create = new_file = rename = link = unlink = truncate = _refuse
-    mkdir = ensure_dir = rmdir = copy_attributes = set_mtime_ns = _refuse
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.copies import renamed_copies, words_of_renamed
-from winnow.logdir.names import DirectoryKind, partitions_beneath
+from winnow.logdir.names import DirectoryKind
 from winnow.logdir.survey import LogDir
-from winnow.start.beside import registered_besides
+from winnow.start.beside import partitions_in, registered_besides
 from winnow.start.loaded import LogToLoad
 from winnow.start.named import Named
 from winnow.start.values import Fate, KnownTopics, LogStart
@@ -88,7 +87,7 @@ def present_on(
     given = {one.path for one in log_dirs}
     usable = [one for one in log_dirs if not one.in_doubt]
     paths = [*(one.path for one in usable), *(path for path in named.log_dirs if path not in given)]
-    listed = [_partitions_of(storage, path) for path in paths]
+    listed = [partitions_in(storage, path) for path in paths]
     known = bool(named.log_dirs) and not named.unclear
     all_given = known or _are_all(log_dirs, registered)
     return Present(
@@ -97,17 +96,6 @@ def present_on(
         is_all=None not in listed and len(usable) == len(log_dirs) and all_given,
         given=frozenset(own for one in usable if (own := one.meta.directory_id) is not None),
     )
-
-
-def _partitions_of(storage: Storage, path: str) -> frozenset[TopicPartition] | None:
-    """Return the partitions with a directory there, current or of a move. None: not known."""
-    try:
-        names = [entry.name for entry in storage.list_dir(path)]
-    except FileNotFoundError:
-        return frozenset()
-    except FAILS_ONE_PARTITION:
-        return None
-    return partitions_beneath(names)
 
 
 def without_directory(

@@ -38,7 +38,7 @@ from winnow.policy.config import TopicConfig
 from winnow.policy.sources import Unknown
 from winnow.start.files import (
     FinishedSwap,
-    Look,
+    ListingCache,
     PartitionFiles,
     finished_swap,
     loader_offset,
@@ -75,9 +75,11 @@ class LogQuestion:
 def start_of_log(storage: Storage, question: LogQuestion) -> LogStart:
     """Return what a broker that starts does with this log. Reads what its loader reads: after an
     unclean shutdown, all batches from the recovery point on. The log's directory is listed once,
-    and not at all if `storage` is a `Look` that has listed it last.
+    and not at all if `storage` is a `ListingCache` that has listed it last.
     """
-    log, storage = question.log, storage if isinstance(storage, Look) else Look(storage)
+    log = question.log
+    if not isinstance(storage, ListingCache):
+        storage = ListingCache(storage)
     start = LogStart(
         log_dir=log.log_dir, name=log.name, topic_partition=log.topic_partition, fate=Fate.LOADS
     )

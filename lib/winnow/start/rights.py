@@ -27,7 +27,7 @@ from winnow.start.files import loader_offset
 from winnow.start.loaded import LogToLoad
 from winnow.start.values import Fate
 from winnow.storage.contract import Storage
-from winnow.storage.guarded import may_access, open_directory, status_of
+from winnow.storage.guarded import kept_open, may_access, status_of
 from winnow.storage.permissions import user_name, why_unchangeable
 
 _ALL = os.R_OK | os.W_OK | os.X_OK
@@ -106,13 +106,14 @@ def _problems(storage: Storage, user: int, log: LogToLoad) -> Iterator[str]:
     }
     if log.kind in {DirectoryKind.CURRENT, DirectoryKind.FUTURE}:
         written.add(f"{LEADER_EPOCHS}.tmp")
-    with open_directory(directory) as at:
-        for name in entries:
+    with kept_open(directory):
+        for name, entry in entries.items():
             is_written = name.endswith((LOG, TXNINDEX)) or name in written
             wanted = os.R_OK | os.W_OK if is_written else os.R_OK
-            if not _may(user, name, wanted, at.may_access, at.status_of):
+            path = f"{directory}/{name}"
+            if not entry.is_link and not _may(user, path, wanted):
                 words = f"{who} may not {'read and write' if is_written else 'read'} {name}"
-                yield why_unchangeable(f"{directory}/{name}") or words
+                yield why_unchangeable(path) or words
     epochs = entries.get(f"{LEADER_EPOCHS}.tmp")
     if epochs is not None and epochs.is_dir and epochs.name in written:
         yield f"{epochs.name} is a directory, where the broker writes a file"
@@ -122,20 +123,14 @@ def _flushed(logs: list[str], recovery_point: int) -> int:
     return unflushed_from([loader_offset(name) for name in logs], recovery_point)
 
 
-def _may(
-    user: int,
-    path: str,
-    wanted: int,
-    we_may: Callable[[str, int], bool] = may_access,
-    status: Callable[[str], os.stat_result] = status_of,
-) -> bool:
+def _may(user: int, path: str, wanted: int) -> bool:
     """Membership in other groups is not known, and counts for the broker."""
     if user in {0, os.geteuid()}:
-        return we_may(path, wanted)
+        return may_access(path, wanted)
     # Root may write every file but those that nobody may change.
-    if os.geteuid() == 0 and wanted & os.W_OK and not we_may(path, os.W_OK):
+    if os.geteuid() == 0 and wanted & os.W_OK and not may_access(path, os.W_OK):
         return False
-    found = status(path)
+    found = status_of(path)
     mode = stat.S_IMODE(found.st_mode)
     if user == found.st_uid:
         return (mode >> 6) & wanted == wanted

@@ -8,13 +8,14 @@ in an `Entry` are plain names.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
 from collections.abc import Hashable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, NoReturn, Protocol
 
 from winnow.storage.io_counters import count_io
 
@@ -250,6 +251,37 @@ def read_if_there(storage: Storage, path: str) -> bytes | None:
         return storage.read_bytes(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+class ReadOnly(Storage):
+    """Reads of another storage. Every change is refused with an OSError (EROFS)."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    def canonical(self, path: str) -> str:
+        return self._storage.canonical(path)
+
+    def list_dir(self, path: str) -> tuple[Entry, ...]:
+        return self._storage.list_dir(path)
+
+    def entry(self, path: str) -> Entry:
+        return self._storage.entry(path)
+
+    def read_bytes(self, path: str) -> bytes:
+        return self._storage.read_bytes(path)
+
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        return self._storage.read_range(path, start, length)
+
+    def volume(self, path: str) -> Volume:
+        return self._storage.volume(path)
+
+    def _refuse(self, *paths: Any, **_: Any) -> NoReturn:  # noqa: ANN401 - of any change
+        raise os_error(errno.EROFS, str(paths[0]))
+
+    create = new_file = rename = link = unlink = truncate = _refuse
+    mkdir = ensure_dir = rmdir = copy_attributes = set_mtime_ns = _refuse
 
 
 def entry_if_there(storage: Storage, path: str) -> Entry | None:

@@ -50,9 +50,8 @@ _kept = _Kept()
 @contextmanager
 def kept_open(*directories: str) -> Iterator[None]:
     """Keep directories of this machine open in this thread. In the block, what lies right in them
-    is found there, without another walk down the path. A commit asks a hundred times.
-
-    Nobody else may rename or replace these directories meanwhile: hold the lock.
+    is found there, without another walk down the path: a commit asks a hundred times. It is found
+    there also after somebody has renamed a directory, so a change needs the lock.
     """
     with ExitStack() as closing:
         for path in directories:
@@ -208,38 +207,12 @@ def status_of(path: str) -> os.stat_result:
 
 def may_access(path: str, wanted: int) -> bool:
     """Return whether this process may use a file or directory so (`os.access`). A link: False."""
+    above, name = _from_kept(path)
+    if above is not None:
+        is_link = stat.S_ISLNK(status_of(path).st_mode)
+        return not is_link and os.access(name, wanted, dir_fd=above, effective_ids=True)
     with held(open_guarded(path, _SEE), path) as descriptor:
         return os.access(f"/proc/self/fd/{descriptor}", wanted, effective_ids=True)
-
-
-class OpenDirectory:
-    """What this process may do with the files of a directory that is held open. Two calls for each
-    file: to open it as well takes four. A link is not followed.
-    """
-
-    def __init__(self, path: str, descriptor: int) -> None:
-        self._path, self._descriptor = path, descriptor
-
-    def may_access(self, name: str, wanted: int) -> bool:
-        """As `may_access`. FileNotFoundError if there is no such file."""
-        at: dict[str, Any] = {"dir_fd": self._descriptor, "follow_symlinks": False}
-        if os.access(name, wanted, effective_ids=True, **at):
-            return True
-        self.status_of(name)
-        return False
-
-    def status_of(self, name: str) -> os.stat_result:
-        with naming(f"{self._path}/{name}"):
-            return os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
-
-
-@contextmanager
-def open_directory(path: str) -> Iterator[OpenDirectory]:
-    descriptor = open_guarded(path, os.O_PATH | os.O_DIRECTORY)
-    try:
-        yield OpenDirectory(path, descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def kind_of(status: os.stat_result) -> str:

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from winnow.advice import ONLY_WHILE
 from winnow.logdir.names import METADATA_TOPIC
 from winnow.start.values import Fate
 
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from winnow.start.values import BrokerStart
     from winnow.verbs.doctor.values import Disk
 
-ONLY_WHILE = "only while a majority of the controllers runs with its metadata log"
 PAGE = "docs/how-to/disk-full.md"
 
 
@@ -21,9 +21,9 @@ def first_steps(disks: Iterable[Disk], starts: Sequence[BrokerStart] = ()) -> It
     """Yield what to do before any command; nothing unless a broker crashed on a full disk, or has
     lost its metadata log. `starts`: what happens if the brokers start now.
     """
-    in_quorum = {one.path for start in starts if start.needs_quorum for one in start.log_dirs}
+    in_quorum = {d.path for start in starts if start.needs_quorum for d in start.log_dirs}
     loses = [start for start in starts if start.of_broker is Fate.LOSES]
-    losing = {one.path for start in loses for one in start.log_dirs}
+    losing = {d.path for start in loses for d in start.log_dirs}
     disks = list(disks)
     if any(disk.is_full for disk in disks if not disk.clean_shutdown):
         yield (

@@ -1,4 +1,4 @@
-"""One node of those whose log directories were given: what it has, and where."""
+"""A node whose log directories were given: its metadata log, its quorum, and its partitions."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ from winnow.storage.contract import Storage
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
+    """What was given of one node: its log directories, and what its files say."""
+
     storage: Storage
     node_id: int | None
     log_dirs: Sequence[LogDir]
@@ -109,27 +111,25 @@ class Node:
         return present_on(self.storage, self.log_dirs, self.named, registered)
 
 
-def refused_by(
-    storage: Storage, node: Node, settings: Settings
-) -> tuple[list[MetaProblem], Sequence[LogDir]]:
+def refused_by(node: Node) -> tuple[list[MetaProblem], Sequence[LogDir]]:
     """Return why the broker refuses a log directory, or to start because of it, and the directories
     as it takes them: with ZooKeeper, it writes a `meta.properties` that is missing.
     """
-    log_dirs = node.log_dirs
+    storage, log_dirs, kafka = node.storage, node.log_dirs, node.settings.kafka
     if node.kraft:
         given = [log_dir.path for log_dir in log_dirs]
         paths = [*given, *node.named.not_given(given)]
         return [*meta_problems(storage, paths, home=node.home)], log_dirs
     read = [log_dir.path for log_dir in log_dirs if not log_dir.in_doubt]
-    server = settings.server_of(log_dirs[0].meta.node_id)
+    server = node.settings.server_of(node.node_id)
     told = server is not None and server.keeps_topics_in == ZOOKEEPER
-    refused = [*zookeeper_meta_problems(storage, read, settings.kafka, told=told)]
+    refused = [*zookeeper_meta_problems(storage, read, kafka, told=told)]
     taken = list[LogDir]()
-    for one in log_dirs:
+    for log_dir in log_dirs:
         problem = None
-        if one.in_doubt:
-            problem = zookeeper_problem(storage, one.path, one.error, settings.kafka)
+        if log_dir.in_doubt:
+            problem = zookeeper_problem(storage, log_dir.path, log_dir.error, kafka)
         refused += [] if problem is None else [problem]
-        written = one.in_doubt and problem is None
-        taken.append(survey_as(storage, one.path, one.meta) if written else one)
+        written = log_dir.in_doubt and problem is None
+        taken.append(survey_as(storage, log_dir.path, log_dir.meta) if written else log_dir)
     return refused, taken

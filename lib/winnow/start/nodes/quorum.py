@@ -1,4 +1,4 @@
-"""Who votes for the metadata log of a node, and what becomes of a log that the node has lost.
+"""The voters of a KRaft quorum, and what happens to a metadata log that a node has lost.
 
 The controllers elect a leader by majority, and a voter chooses nobody whose log ends before its
 own. So a node gets its log back only if a majority of the voters has it. If a majority has lost it,
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
+from winnow.advice import ONLY_WHILE
 from winnow.logdir.metadata import METADATA_DIR
 from winnow.logdir.names import QUORUM_STATE
 from winnow.policy.server_properties import ServerProperties
@@ -56,7 +57,7 @@ class Quorum:
 
     @property
     def is_alone(self) -> bool | None:
-        """Whether no other node votes. None: no file says it."""
+        """Return whether this node is the only voter. None: no file says it."""
         if not self.is_controller:
             return False
         if self.voters is None or self.node_id is None:
@@ -103,13 +104,11 @@ def with_quorum(
             "node fetches the log from another controller. If there is none, it does not start"
         )
         return replace(own, fate=Fate.UNKNOWN, reason=reason, topics=UNKNOWN_TOPICS)
-    who = "this node, the only voter of its quorum," if quorum.is_alone else _IS_ALONE
+    who = "a node that is its own quorum"
+    if quorum.is_alone:
+        who = "this node, the only voter of its quorum,"
     also = f" ({quorum.doubt})" if quorum.doubt else ""
     return replace(own, reason=f"{own.lost}: {who} starts without any topic{also}")
-
-
-_IS_ALONE = "a node that is its own quorum"
-_ONLY_WHILE = "Start this broker only while a majority of the controllers runs with its log"
 
 
 def _among_others(
@@ -142,7 +141,7 @@ def _among_others(
         newest = max(sound.values(), key=lambda found: found.position)
         reason = (
             f"{own.lost}: the node fetches it from {_nodes(sound)}, a majority of "
-            f"{_voters(quorum.voters)}. {_ONLY_WHILE}"
+            f"{_voters(quorum.voters)}. Start this broker {ONLY_WHILE}"
         )
         topics = replace(newest.topics, catches_up=True)
         return replace(own, fate=Fate.RECOVERS, reason=reason, topics=topics, needs_quorum=True)
@@ -151,7 +150,7 @@ def _among_others(
     reason = (
         f"{own.lost}. {why}The node fetches it from its quorum if a majority of {who} has it, "
         "which is not known. If a majority has lost it, all nodes set their partitions aside. "
-        f"Give the log directories of the controllers, too. {_ONLY_WHILE}"
+        f"Give the log directories of the controllers, too. Start this broker {ONLY_WHILE}"
     )
     return replace(own, fate=Fate.UNKNOWN, reason=reason, topics=UNKNOWN_TOPICS, needs_quorum=True)
 

@@ -15,11 +15,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, NoReturn
 
 from winnow.errors import CorruptLogError
 from winnow.pickling import pickled_by_fields
-from winnow.storage.contract import Entry, Storage, Volume, os_error
+from winnow.storage.contract import Entry, ReadOnly, os_error
 from winnow.storage.guarded import held, open_file
 from winnow.storage.live.page_cache import read_at
 from winnow.storage.local import LocalStorage, stamp_of
@@ -190,14 +189,12 @@ def open_viewed(view: ReadView, path: str, file: ViewedFile) -> int:
     return descriptor
 
 
-class ViewStorage(Storage):
+class ViewStorage(ReadOnly):
     """Implements `winnow.storage.contract.Storage` for a read view. Refuses every change."""
 
     def __init__(self, view: ReadView) -> None:
+        super().__init__(_LOCAL)
         self._view = view
-
-    def canonical(self, path: str) -> str:
-        return _LOCAL.canonical(path)
 
     def list_dir(self, path: str) -> tuple[Entry, ...]:
         names = self._view.directories.get(path)
@@ -225,12 +222,3 @@ class ViewStorage(Storage):
             return file.data[start : start + length]
         with held(open_viewed(self._view, path, file), path) as descriptor:
             return read_at(descriptor, start, length)
-
-    def volume(self, path: str) -> Volume:
-        return _LOCAL.volume(path)
-
-    def _refuse(self, *paths: Any, **_: Any) -> NoReturn:  # noqa: ANN401
-        raise os_error(errno.EROFS, str(paths[0]))
-
-    create = new_file = rename = link = unlink = truncate = _refuse
-    mkdir = ensure_dir = rmdir = copy_attributes = set_mtime_ns = _refuse

@@ -9,7 +9,7 @@ from dataclasses import replace
 from winnow.advice import Copies
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.metadata import METADATA_DIR
-from winnow.logdir.names import METADATA_TOPIC, topic_partition_of
+from winnow.logdir.names import METADATA_TOPIC, partitions_beneath
 from winnow.start.copies import copies_of
 from winnow.start.node_files import is_only_voter
 from winnow.state import TopicPartition
@@ -47,12 +47,11 @@ class _Replicas:
             if meta.node_id is not None:
                 own = self._present.setdefault((meta.cluster_id, meta.node_id), set())
                 with suppress(FAILS_ONE_PARTITION):
-                    names = (entry.name for entry in storage.list_dir(path))
-                    own |= {at for name in names if (at := topic_partition_of(name)) is not None}
+                    own |= partitions_beneath(entry.name for entry in storage.list_dir(path))
         self._damaged = {
-            (self._metas[one.log_dir].node_id, one.topic, one.partition)
-            for one in findings
-            if one.is_damage and one.log_dir in self._metas
+            (self._metas[finding.log_dir].node_id, finding.topic, finding.partition)
+            for finding in findings
+            if finding.is_damage and finding.log_dir in self._metas
         }
 
     def _lost(self, topic: str, partition: int, cluster_id: str | None) -> set[int]:

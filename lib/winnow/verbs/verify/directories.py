@@ -40,7 +40,7 @@ from winnow.logdir.snapshots import read_snapshot
 from winnow.logdir.strangers import Copy, duplicates_of, why_in_doubt
 from winnow.logdir.survey import canonical_paths, in_place_of_partitions
 from winnow.logdir.topic_globs import is_wanted
-from winnow.start.copies import Assigned
+from winnow.start.nodes.assigned import Assigned
 from winnow.state import TopicPartition
 from winnow.storage.contract import Entry, Storage
 from winnow.storage.guarded import link_target

@@ -25,7 +25,7 @@ from winnow.policy.txn_entries import across
 from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress
 from winnow.runtime.spread import spread, spread_grouped
-from winnow.start.copies import Assigned
+from winnow.start.nodes.assigned import Assigned
 from winnow.start.values import BrokerStart
 from winnow.storage.live.read_view import view_of
 from winnow.storage.places import Places
@@ -125,7 +125,7 @@ def sweep(
     own = log_dirs_of(Places(), log_dirs)
     choice = choice_of(Places(), own)
     outside, unused = unused_metadata_logs(choice.unused)
-    clusters = {one.path: one.meta.cluster_id for one in own}
+    clusters = {d.path: d.meta.cluster_id for d in own}
     findings += gone_directories(
         Places(),
         dict(zip(log_dirs, checked, strict=True)),
