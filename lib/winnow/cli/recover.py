@@ -64,20 +64,11 @@ def run_recover(call: Call, asked: RecoverOptions) -> int:
     check_log_dirs(line.log_dirs)
     settings, now = parse_settings(line), now_of(line)
     result = _recovered(call, asked, settings)
-    of_broker = None
-    if result.unclean:
-        of_broker = _after_crash(call, asked, settings, now)
-        if asked.undo is not None or asked.purge is not None:
-            result, of_broker = replace(result, starts=of_broker.starts), None
-    else:
-        from winnow.verbs.starts import starts_here  # noqa: PLC0415 - it loads numpy
-
-        wanted = partial(is_wanted, globs=line.topics)
-        result = replace(
-            result, starts=starts_here(line.log_dirs, settings, now=now, wanted=wanted)
-        )
+    of_broker = _after_crash(call, asked, settings, now) if result.unclean else None
+    starts = _starts(call, settings, now) if of_broker is None else of_broker.starts
+    if of_broker is None or asked.undo is not None or asked.purge is not None:
+        of_broker, result = None, replace(result, starts=starts)
     code = max(result.exit_code, 0 if of_broker is None else of_broker.exit_code)
-    starts = result.starts if of_broker is None else of_broker.starts
     if asked.truncate and not asked.dry_run and not all(start.is_safe for start in starts):
         code = max(code, CorruptLogError.exit_code)
     call.answer(
@@ -89,6 +80,13 @@ def run_recover(call: Call, asked: RecoverOptions) -> int:
         next_command = typed(command(("recover", "--truncate"), line))
         tell_page(cut_lines(of_broker, next_command, changed_before=result.has_changed_files))
     return code
+
+
+def _starts(call: Call, settings: Settings, now: int) -> tuple[BrokerStart, ...]:
+    from winnow.verbs.starts import starts_here  # noqa: PLC0415 - it loads numpy
+
+    wanted = partial(is_wanted, globs=call.request.topics)
+    return starts_here(call.request.log_dirs, settings, now=now, wanted=wanted)
 
 
 def _recovered(call: Call, asked: RecoverOptions, settings: Settings) -> RecoverResult:

@@ -132,7 +132,9 @@ class JsonValue:
         )
 
 
-def read_json(storage: Storage, path: str, *, hint: str | None = None) -> JsonValue:
+def read_json(
+    storage: Storage, path: str, *, hint: str | None = None, most_bytes: int = MOST_BYTES
+) -> JsonValue:
     """Read a whole file. Raises CorruptLogError, also for none, or no regular one; OSError."""
     whole = JsonValue(None, path, hint=hint)
     try:
@@ -141,9 +143,10 @@ def read_json(storage: Storage, path: str, *, hint: str | None = None) -> JsonVa
         raise whole.refused("a file", "none") from None
     if not entry.is_file:
         raise whole.refused("a file", "something else")
-    if entry.size > MOST_BYTES:
-        raise whole.refused(f"at most {MOST_BYTES} bytes", f"{entry.size} bytes")
-    return parse_json(storage.read_range(path, 0, MOST_BYTES + 1), path, hint=hint)
+    if entry.size > most_bytes:
+        raise whole.refused(f"at most {most_bytes} bytes", f"{entry.size} bytes")
+    data = storage.read_range(path, 0, most_bytes + 1)
+    return parse_json(data, path, hint=hint, most_bytes=most_bytes)
 
 
 def parse_json(

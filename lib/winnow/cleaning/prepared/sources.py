@@ -63,11 +63,11 @@ class PreparedSettings:
 
     def _read(self, asked: SettingsAsked, writer: int | None) -> Settings | Failure:
         read = partial(self._complete, asked)
-        if asked.files and writer is None:
-            return _WRITER_UNKNOWN
         try:
+            if not asked.files:
+                return read()
             # A server.properties names directories in its turn.
-            return read() if writer is None or not asked.files else call_as(writer, read)
+            return _WRITER_UNKNOWN if writer is None else call_as(writer, read)
         except FAILS_ONE_PARTITION as error:
             return failure(_without_content(error, asked) if asked.files else error)
 

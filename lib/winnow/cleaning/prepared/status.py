@@ -34,9 +34,7 @@ def preparations_of(dirs: Sequence[LogDir], stop: Stop) -> tuple[Preparation, ..
                     for existing in existing_in(_LOCAL, log_dir, at)
                     if existing.is_preparation
                 ]
-    return tuple(
-        sorted(found, key=lambda existing: (-existing.bytes, existing.topic, existing.partition))
-    )
+    return tuple(sorted(found, key=lambda p: (-p.bytes, p.topic, p.partition)))
 
 
 def _status(existing: Existing, settings: PreparedSettings, stop: Stop) -> Preparation:

@@ -15,14 +15,13 @@ from typing import Annotated
 from winnow.cleaning.asked import SettingsAsked
 from winnow.cleaning.result import RecordsRemoved
 from winnow.clock import LATEST_MS, UNKNOWN_BOOT, boot_id, ms_since_boot, now_ms
-from winnow.errors import CorruptLogError
 from winnow.logdir.commit.journal import are_staged
 from winnow.logdir.names import PREPARED, STAGING_PREFIX
 from winnow.logdir.stored import FromMinusOne, Natural, plain, stored
 from winnow.policy.config import TopicConfig
 from winnow.state import Segment, Sources
 from winnow.storage.contract import Storage
-from winnow.storage.own_json import read_json
+from winnow.storage.own_json import MOST_BYTES, read_json
 from winnow.version import VERSION
 
 FORMAT = 1
@@ -31,7 +30,7 @@ RULE = "S8.12"
 _SET_BACK_MS = 1_000
 """By how much a wall clock may fall behind, as when it is adjusted in small steps."""
 _HEADER = re.compile(r"[0-9a-f]{2,42}")
-_COMPARED = {one.name: None for one in fields(TopicConfig) if one.name not in {"sources", "rules"}}
+_COMPARED = {f.name: None for f in fields(TopicConfig) if f.name not in {"sources", "rules"}}
 Crc = Annotated[int, 0, 2**32 - 1]
 
 
@@ -182,7 +181,7 @@ class PreparedPartition:
 
 
 def settings_in_words(config: TopicConfig) -> dict[str, str]:
-    """Return the effective settings of a topic as `prepared.json` has them, for a comparison."""
+    """Return the settings of a topic as texts, in the form in which `prepared.json` stores them."""
     return {name: repr(getattr(config, name)) for name in _COMPARED}
 
 
@@ -201,20 +200,11 @@ def write_prepared(storage: Storage, staging: str, prepared: PreparedPartition) 
 
 def read_prepared(storage: Storage, staging: str, *, most: int) -> PreparedPartition:
     """Raises CorruptLogError for anything that `write_prepared` would not have written, for more
-    than `most` bytes, and for what another version of Winnow wrote; FileNotFoundError if there is
-    nothing.
+    than `most` bytes, and for what another version of Winnow wrote.
     """
     hint = "`recover` removes it. Nothing else was changed."
-    size = storage.entry(f"{staging}/{PREPARED}").size
-    if size > most:
-        raise CorruptLogError(
-            "a preparation is too large for its partition",
-            expected=f"at most {most:,} bytes",
-            found=f"{size:,} bytes",
-            where=f"{staging}/{PREPARED}",
-            hint=hint,
-        )
-    value = read_json(storage, f"{staging}/{PREPARED}", hint=hint)
+    path = f"{staging}/{PREPARED}"
+    value = read_json(storage, path, hint=hint, most_bytes=min(most, MOST_BYTES))
     whole = value.fields({"format", "winnow_version"}, None)
     whole["format"].version(FORMAT)
     if whole["winnow_version"].text() != VERSION:
