@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.fixtures.data import TOPIC_CONFIGS
+from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
 from tests.lock_holder import broker
 from tests.spark.runs import by_name
 from winnow.cleaning.asked import SettingsAsked
@@ -23,6 +23,17 @@ if TYPE_CHECKING:
 
 CHANGED, OTHER = "c-tomb-0", "c-hotkey-0"
 """Two compacted partitions. The first is changed after it was prepared."""
+
+
+def two_partitions(target: Path) -> Path:
+    """A writable copy of CHANGED and OTHER."""
+    return copy_log_dir("clean", target, only=[CHANGED, OTHER])
+
+
+def prepared_copy(spark: SparkSession, target: Path) -> Path:
+    """Both, with a preparation each."""
+    prepared(spark, two_partitions(target))
+    return target
 
 
 def asked(*sets: str, configs: Path = TOPIC_CONFIGS) -> SettingsAsked:

@@ -18,6 +18,7 @@ from tests.spark.preparing import (
     results,
     set_checkpoint,
     staged,
+    two_partitions,
 )
 from tests.spark.runs import by_name, clean, files_of
 from winnow.cli.text.table import page, summary
@@ -32,7 +33,7 @@ RETENTION_MS = 1_000_000
 
 @pytest.fixture
 def log_dir(tmp_path: Path) -> Path:
-    return copy_log_dir("clean", tmp_path / "log-dir", only=[CHANGED, OTHER])
+    return two_partitions(tmp_path / "log-dir")
 
 
 def at_once(topic: str, retention_ms: int) -> str:

@@ -8,20 +8,26 @@ import pytest
 from pyspark.sql import SparkSession
 
 import winnow
-from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
-from tests.spark.preparing import committed, prepared, results, staged
+from tests.fixtures.data import TOPIC_CONFIGS
+from tests.spark.preparing import (
+    CHANGED,
+    OTHER,
+    committed,
+    prepared,
+    results,
+    staged,
+    two_partitions,
+)
 from winnow import api
 from winnow.errors import LogDirInUseError
 from winnow.logdir.live.alone import alone_on
 
 pytestmark = pytest.mark.spark
 
-CHANGED, OTHER = "c-tomb-0", "c-hotkey-0"
-
 
 @pytest.fixture
 def log_dir(tmp_path: Path) -> Path:
-    return copy_log_dir("clean", tmp_path / "log-dir", only=[CHANGED, OTHER])
+    return two_partitions(tmp_path / "log-dir")
 
 
 def test_runs_that_change_the_logs_wait_for_a_preparation(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
+from tests.fixtures.data import TOPIC_CONFIGS
 from tests.spark.preparing import (
     CHANGED,
     OTHER,
@@ -21,6 +21,7 @@ from tests.spark.preparing import (
     results,
     set_checkpoint,
     staged,
+    two_partitions,
 )
 from tests.spark.runs import files_of
 from winnow.clock import DAY_MS, now_ms
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def log_dir(tmp_path: Path) -> Path:
-    return copy_log_dir("clean", tmp_path / "log-dir", only=[CHANGED, OTHER])
+    return two_partitions(tmp_path / "log-dir")
 
 
 def with_same_times(path: Path, change: Callable[[bytes], bytes]) -> None:
@@ -113,7 +114,7 @@ CHANGES: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_changed_partition_is_dropped_and_the_other_is_committed(
+def test_commit_drops_the_preparation_of_the_changed_partition_only(
     spark: SparkSession, log_dir: Path, name: str
 ) -> None:
     change, words = CHANGES[name]

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.disks import disk_or_skip, fill, fill_names
-from tests.fixtures.data import copy_log_dir
-from tests.spark.preparing import CHANGED, OTHER, committed, prepared, staged
+from tests.spark.preparing import CHANGED, OTHER, committed, prepared, staged, two_partitions
 from tests.spark.runs import files_of
 from winnow.cleaning.prepared import run
 
@@ -23,7 +22,7 @@ pytestmark = pytest.mark.spark
 @pytest.fixture
 def log_dir(tmp_path: Path) -> Iterator[Path]:
     with disk_or_skip(tmp_path / "disk", mib=16, kind="ext4") as disk:
-        yield copy_log_dir("clean", disk / "log-dir", only=[CHANGED, OTHER])
+        yield two_partitions(disk / "log-dir")
 
 
 def of_logs(log_dir: Path) -> dict[str, Any]:

@@ -15,7 +15,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
-from tests.spark.preparing import CHANGED, OTHER, asked, committed, prepared, results, staged
+from tests.spark.preparing import (
+    CHANGED,
+    OTHER,
+    asked,
+    committed,
+    prepared,
+    prepared_copy,
+    results,
+    staged,
+)
 from winnow.cleaning.prepared.status import preparations_of
 from winnow.errors import UsageError
 from winnow.logdir.names import PREPARED
@@ -46,10 +55,7 @@ def place() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def ready(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    log_dir = tmp_path_factory.mktemp("ready") / "log-dir"
-    copy_log_dir("clean", log_dir, only=[CHANGED, OTHER])
-    prepared(spark, log_dir)
-    return log_dir
+    return prepared_copy(spark, tmp_path_factory.mktemp("ready") / "log-dir")
 
 
 @pytest.fixture
@@ -98,7 +104,9 @@ def test_file_of_root_is_not_read(
 
 
 @pytest.mark.parametrize("through", ["a link", "a descriptor"])
-def test_no_other_way_leads_there(log_dir: Path, place: Path, through: str) -> None:
+def test_settings_files_are_not_read_through_links_or_descriptors(
+    log_dir: Path, place: Path, through: str
+) -> None:
     secret = place / "secret" / "key"
     secret.parent.mkdir(mode=0o700)
     secret.write_text(TOPIC_CONFIGS.read_text())
@@ -137,7 +145,9 @@ def test_owner_can_read_the_settings_of_a_sound_preparation(log_dir: Path, place
     assert {one.actions for one in committed(log_dir).partitions} == {("compacted",)}
 
 
-def test_several_possible_writers_name_no_file(log_dir: Path) -> None:
+def test_settings_files_are_not_read_if_the_writer_of_a_preparation_is_unknown(
+    log_dir: Path,
+) -> None:
     (staging,) = staged(log_dir)[CHANGED]
     os.chown(staging, 1234, 1234)
     told = results(committed(log_dir))

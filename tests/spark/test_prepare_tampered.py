@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.fixtures.data import copy_log_dir, copy_tree
-from tests.spark.preparing import committed, prepared, results, staged
+from tests.fixtures.data import copy_tree
+from tests.spark.preparing import CHANGED, OTHER, committed, prepared_copy, results, staged
 from tests.spark.runs import files_of
 from winnow.cleaning.prepared.existing import existing_in
 from winnow.logdir.names import PREPARED
@@ -24,16 +24,11 @@ from winnow.storage.places import Places
 
 pytestmark = pytest.mark.spark
 
-CHANGED, OTHER = "c-tomb-0", "c-hotkey-0"
-
 
 @pytest.fixture(scope="module")
 def ready(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A log directory with preparations."""
-    log_dir = tmp_path_factory.mktemp("ready") / "log-dir"
-    copy_log_dir("clean", log_dir, only=[CHANGED, OTHER])
-    prepared(spark, log_dir)
-    return log_dir
+    return prepared_copy(spark, tmp_path_factory.mktemp("ready") / "log-dir")
 
 
 @pytest.fixture
@@ -279,7 +274,7 @@ def test_few_preparations_of_a_partition_are_read(log_dir: Path) -> None:
     assert len(too_many) == 41 - 16
 
 
-def test_deep_directory_in_a_preparation_is_removed(log_dir: Path) -> None:
+def test_commit_removes_1500_nested_directories_in_staging(log_dir: Path) -> None:
     """Python can't call itself so often."""
     at = staging_of(log_dir)
     (at / PREPARED).unlink()

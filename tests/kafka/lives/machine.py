@@ -217,22 +217,7 @@ class Machine:
         changed = [name for name in self._lives if {COMPACTED, RETAINED} & {*results[name].actions}]
         problems = self._undo.after_another_pass(self._ours, changed)
         again = self._clean_again(settings, now, when, results)
-        absent = {
-            name: {
-                segment_file(base, suffix)
-                for suffix in (SNAPSHOT, *INDEXES)
-                for base in offsets(directory, LOG) - offsets(directory, suffix)
-            }
-            for name in self._lives
-            for directory in [self._theirs / name]
-        }
-        answers = self._kafka.attend(
-            [self._theirs / name for name in self._lives],
-            now=now,
-            topic_configs=configs,
-            producer_expiration_ms=PRODUCER_EXPIRATION_MS,
-            hw_checkpoint=True,
-        )
+        answers, absent = self._attend(now, configs)
         cleaned = [name for name in changed if "uncleanable" not in answers[self._theirs / name]]
         problems |= self._undo.after_another_pass(self._theirs, cleaned)
         self._undo.forget()
@@ -255,6 +240,28 @@ class Machine:
                     recompressed[name] = different
         self._go_on_with_ours(recompressed, when, now)
         self._both.go_on_with_our_snapshots(number)
+
+    def _attend(self, now: int, configs: Path) -> tuple[dict[Path, Line], dict[str, set[str]]]:
+        """Let Kafka's cleaner and retention work on the other logs. Return also which files these
+        logs did not have before, by partition: see `unmake`.
+        """
+        absent = {
+            name: {
+                segment_file(base, suffix)
+                for suffix in (SNAPSHOT, *INDEXES)
+                for base in offsets(directory, LOG) - offsets(directory, suffix)
+            }
+            for name in self._lives
+            for directory in [self._theirs / name]
+        }
+        answers = self._kafka.attend(
+            [self._theirs / name for name in self._lives],
+            now=now,
+            topic_configs=configs,
+            producer_expiration_ms=PRODUCER_EXPIRATION_MS,
+            hw_checkpoint=True,
+        )
+        return answers, absent
 
     def _clean_again(
         self, settings: Settings, now: int, when: str, results: dict[str, PartitionResult]

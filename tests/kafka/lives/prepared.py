@@ -22,9 +22,9 @@ from pyspark.sql import SparkSession
 from tests.fixtures.data import copy_tree
 from tests.kafka.cleaner.runs import read_checkpoint, write_checkpoint
 from tests.kafka.judge.judge import Kafka, Line
-from tests.kafka.lives.alike import INDEXES, Log
+from tests.kafka.lives.alike import Log
 from tests.kafka.lives.both import date, offsets, unmake
-from tests.kafka.lives.life import BEGINNING, PASSES, PRODUCER_EXPIRATION_MS, Append, Life
+from tests.kafka.lives.life import BEGINNING, PASSES, Append, Life
 from tests.kafka.lives.machine import Machine
 from tests.kafka.lives.outcome import BROKER, THROWS, Outcome
 from tests.spark.preparing import committed, prepared
@@ -35,9 +35,7 @@ from winnow.logdir.names import (
     CLEANER_CHECKPOINT,
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
-    SNAPSHOT,
     STAGING_PREFIX,
-    segment_file,
 )
 
 AGE_MS = 1_800_000
@@ -91,7 +89,7 @@ class PreparedMachine(Machine):
             self._both.commit(number)
             with _clock(now):
                 results = self._prepare(number, now)
-                cleaned = self._attend(number, now)
+                cleaned = self._kafkas_pass(number, now)
                 self._append_to_both(number + 1, now)
                 found = self._commit()
             self._compare_all(number, now, results, cleaned, found)
@@ -111,25 +109,9 @@ class PreparedMachine(Machine):
         done = prepared(self._spark, self._ours, asked, now=now, runs=False, max_age_ms=AGE_MS)
         return {one.name: one for one in done.partitions}
 
-    def _attend(self, number: int, now: int) -> dict[Path, Line]:
-        """Let Kafka's cleaner and retention work on the other log."""
+    def _kafkas_pass(self, number: int, now: int) -> dict[Path, Line]:
         configs = self._both.configs(number, delete_retention_longer_by=AGE_MS)
-        absent = {
-            name: {
-                segment_file(base, suffix)
-                for suffix in (SNAPSHOT, *INDEXES)
-                for base in offsets(directory, ".log") - offsets(directory, suffix)
-            }
-            for name in self._lives
-            for directory in [self._theirs / name]
-        }
-        answers = self._kafka.attend(
-            [self._theirs / name for name in self._lives],
-            now=now,
-            topic_configs=configs,
-            producer_expiration_ms=PRODUCER_EXPIRATION_MS,
-            hw_checkpoint=True,
-        )
+        answers, absent = self._attend(now, configs)
         for name, files in absent.items():
             unmake(self._theirs / name, files)
             date(self._theirs / name, now, now)

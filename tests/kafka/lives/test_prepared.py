@@ -32,7 +32,7 @@ def test_prepared_and_committed_lives_equal_kafka(
     assert sum(outcome.dropped.values()) < outcome.committed, "most preparations hold"
 
 
-def test_lives_notice_tombstones_that_are_kept_for_another_time(
+def test_comparison_fails_if_kafka_keeps_tombstones_for_a_shorter_time(
     spark: SparkSession, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     life = Life((Span((Append((Rec(0), Rec(1), Rec(0, size=None))), Roll(), Append())),))

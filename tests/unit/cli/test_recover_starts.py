@@ -73,7 +73,7 @@ def test_nothing_is_said_of_a_safe_start(
     assert (told["status"], told["starts"][0]["fate"]) == ("done", "loads")
 
 
-def test_truncate_promises_nothing_of_what_it_does_not_see(
+def test_recover_truncate_fails_if_a_log_directory_is_not_given(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A log directory of the broker was not given: no start is promised, and none is warned of."""

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.diagnoses import diagnosis
 from winnow.clock import DAY_MS
 from winnow.metrics.doctor import gauges_of
 from winnow.metrics.growth import Growth, earlier_sizes, growth_of
 from winnow.metrics.prometheus import read_metrics, tell_prometheus
-from winnow.verbs.doctor.values import Diagnosis, Disk, Reading
+from winnow.verbs.doctor.values import Diagnosis, Disk
 
 NOW = 1_795_300_000_000
 HOUR = DAY_MS // 24
@@ -28,21 +29,7 @@ def found(used: int, now: int) -> Diagnosis:
         clean_shutdown=True,
         cleaner_checkpoint_ms=None,
     )
-    return Diagnosis(
-        now=now,
-        disks=(disk,),
-        space=(),
-        topics=(),
-        gains=(),
-        unfreed=(),
-        overdue=(),
-        held_back=(),
-        troubles=(),
-        misplaced=(),
-        short_of_space=0,
-        deep=Reading(bytes=0, seconds=None),
-        census=None,
-    )
+    return diagnosis(now, disk)
 
 
 def look(file: Path, used: int, now: int) -> tuple[Growth, ...]:

@@ -44,7 +44,7 @@ def test_settings_in_a_file_have_a_limit(text: str, monkeypatch: pytest.MonkeyPa
         parse_topic_configs(text)
 
 
-def test_many_unknown_settings_are_one_note() -> None:
+def test_notes_on_unknown_settings_are_limited() -> None:
     many = "".join(f"  k{n}=v\n" for n in range(1_000))
     notes = parse_topic_configs(HEADING + many).notes
     assert len(notes) == MOST_NOTES + 1

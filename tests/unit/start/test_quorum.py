@@ -79,7 +79,7 @@ def test_one_node_alone_promises_nothing_for_a_metadata_log_that_it_has_lost(
     assert not start.logs(Fate.SET_ASIDE)
 
 
-def test_one_other_node_of_five_is_no_majority(nodes: list[Path]) -> None:
+def test_two_of_five_voters_are_no_majority(nodes: list[Path]) -> None:
     for path in nodes:
         state = path / METADATA / "quorum-state"
         state.write_text(state.read_text().replace(voters(1, 2, 3), voters(1, 2, 3, 4, 5)))
@@ -90,7 +90,9 @@ def test_one_other_node_of_five_is_no_majority(nodes: list[Path]) -> None:
 
 
 @pytest.mark.parametrize("lose", [empty, remove, damage])
-def test_majority_of_sound_logs_gives_a_lost_one_back(nodes: list[Path], lose: Lose) -> None:
+def test_lost_metadata_log_is_fetched_from_a_majority_of_sound_logs(
+    nodes: list[Path], lose: Lose
+) -> None:
     lose(nodes[0])
     # With the directory goes the quorum-state.
     told = server(1, nodes[0], static(1, 2, 3)) if lose is remove else None
@@ -101,7 +103,7 @@ def test_majority_of_sound_logs_gives_a_lost_one_back(nodes: list[Path], lose: L
     assert all(start.is_safe and not start.needs_quorum for start in others)
 
 
-def test_majority_that_has_forgotten_the_topics_gives_none_back(nodes: list[Path]) -> None:
+def test_topics_missing_on_the_majority_are_not_restored(nodes: list[Path]) -> None:
     empty(nodes[0])
     for path in nodes[1:]:
         for snapshot in (path / METADATA).glob("*.checkpoint"):
@@ -113,7 +115,7 @@ def test_majority_that_has_forgotten_the_topics_gives_none_back(nodes: list[Path
     assert [log.name for log in first.logs(Fate.UNKNOWN) if log.name == "d-0"]
 
 
-def test_log_of_another_cluster_is_no_copy(nodes: list[Path]) -> None:
+def test_metadata_log_of_another_cluster_does_not_count(nodes: list[Path]) -> None:
     empty(nodes[0])
     for path in nodes[1:]:
         meta = path / "meta.properties"
@@ -123,7 +125,7 @@ def test_log_of_another_cluster_is_no_copy(nodes: list[Path]) -> None:
 
 @pytest.mark.parametrize("lose", [empty, remove])
 @pytest.mark.parametrize("whole", [(), (3,)])
-def test_majority_without_its_log_throws_all_away(
+def test_majority_with_lost_metadata_logs_loses_all_topics(
     nodes: list[Path], whole: tuple[int, ...], lose: Lose
 ) -> None:
     for node, path in enumerate(nodes, 1):
@@ -168,7 +170,7 @@ def test_voters_of_server_properties_count_above_those_of_quorum_state(nodes: li
         ((1,), "", "broker"),
     ],
 )
-def test_nothing_is_promised_where_two_files_name_different_voters(
+def test_start_is_unknown_if_two_files_name_different_voters(
     nodes: list[Path], stated: tuple[int, ...], quorum: str, roles: str
 ) -> None:
     state = nodes[0] / METADATA / "quorum-state"

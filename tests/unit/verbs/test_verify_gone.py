@@ -64,7 +64,9 @@ def test_checkpoint_shows_that_a_directory_is_gone(two: tuple[Path, Path]) -> No
 
 
 @pytest.mark.parametrize("kind", ["stray", "delete"])
-def test_directory_under_another_name_is_the_partition(two: tuple[Path, Path], kind: str) -> None:
+def test_stray_or_delete_directory_with_the_same_topic_id_is_named(
+    two: tuple[Path, Path], kind: str
+) -> None:
     aside = two[1] / f"d-1.{'0' * 32}-{kind}"
     (two[1] / "d-1").rename(aside)
     [found] = gone(*two)
@@ -76,7 +78,7 @@ def test_directory_under_another_name_is_the_partition(two: tuple[Path, Path], k
     assert "is this partition" not in f"{found.message} {starts_of(two)[0].reasons}"
 
 
-def test_metadata_log_shows_it_where_the_checkpoints_are_gone_too(tmp_path: Path) -> None:
+def test_lost_directory_is_found_without_checkpoints(tmp_path: Path) -> None:
     copy_base("4.3.1", "killed", tmp_path / "r")
     log_dirs = tmp_path / "r" / "a", tmp_path / "r" / "b"
     shutil.rmtree(log_dirs[1] / "d-1")
@@ -119,7 +121,7 @@ def test_replica_on_another_node_is_not_gone(tmp_path: Path) -> None:
     assert "While one of them leads, start this broker" in found.meaning
 
 
-def test_all_nodes_that_lost_a_partition_are_named_and_none_is_a_copy(tmp_path: Path) -> None:
+def test_partition_lost_on_all_nodes_has_no_sound_replica(tmp_path: Path) -> None:
     nodes = make_nodes(tmp_path)
     replicate(nodes, "d", (1, 2, 3))
     for path in nodes:

@@ -1,11 +1,16 @@
+"""The first and last steps of `doctor` for full disks and lost metadata logs."""
+
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from tests.unit.diagnoses import diagnosis
 from winnow.cli.doctor import last_step
 from winnow.cli.text.full_disk import first_steps
 from winnow.start.values import BrokerStart, Fate, LogDirStart
-from winnow.verbs.doctor.values import Diagnosis, Disk, Reading
+from winnow.verbs.doctor.values import Disk
 
 MIB = 2**20
 FULL = Disk(
@@ -21,21 +26,7 @@ FULL = Disk(
 )
 
 
-PAGE = Diagnosis(
-    now=0,
-    disks=(FULL,),
-    space=(),
-    topics=(),
-    gains=(),
-    unfreed=(),
-    overdue=(),
-    held_back=(),
-    troubles=(),
-    misplaced=(),
-    short_of_space=0,
-    deep=Reading(bytes=0, seconds=None),
-    census=None,
-)
+PAGE = diagnosis(0, FULL)
 
 
 def steps(*disks: Disk, starts: Sequence[BrokerStart] = ()) -> list[str]:

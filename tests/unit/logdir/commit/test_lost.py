@@ -202,7 +202,7 @@ def _names(base: int, size: int, *endings: str) -> dict[str, int]:
         (_names(0, 9, LOG) | _names(5, 9, ".log.deleted"), []),
     ],
 )
-def test_deleted_files_above_the_last_log_may_be_the_only_copy(
+def test_deleted_segments_above_the_last_log_are_listed(
     files: dict[str, int], found: list[int]
 ) -> None:
     assert [int(name[:20]) for name in only_in_deleted(files)] == found
