@@ -146,7 +146,7 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
 
 
 def _is_noted(key: str) -> bool:
-    """Return whether an unknown key is probably a mistake."""
+    """Return whether a key without effect is worth a note: it looks like a setting of logs."""
     return key in BY_TOPIC_NAME or key.startswith("log.")
 
 

@@ -52,8 +52,8 @@ def starts_beneath(
 def starts_here(
     paths: Sequence[str], settings: Settings, *, now: int, wanted: Callable[[str], bool]
 ) -> tuple[BrokerStart, ...]:
-    """As `starts_of`, in this thread and without Spark: for brokers that shut down cleanly. Their
-    logs are hardly read.
+    """Return the same as `starts_of`, computed in this thread without Spark. For brokers that were
+    shut down cleanly: few bytes of their logs are read.
     """
     with locked(paths, to_change=False) as dirs:
         settings, _ = with_metadata(settings, Places(), dirs)

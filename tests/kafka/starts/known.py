@@ -63,14 +63,14 @@ KNOWN: tuple[Known, ...] = (
     Known(
         r"^3\.9\.2 killed: .*leader-epoch-checkpoint\.tmp",
         r"^broker: does-not-start, starts",
-        "3.9 goes on after a kill if it can't write leader-epoch-checkpoint.tmp, as if the "
-        "partition were being deleted. Winnow says that the log directory goes offline.",
+        "After an unclean shutdown, 3.9 ignores that leader-epoch-checkpoint.tmp can't be written, "
+        "as for a partition that is being deleted. Winnow predicts an offline log directory.",
     ),
     Known(
         r"^3\.9\.2 killed: write b/\.lock",
         r": (loads|recovers), no leader$",
-        "With a log directory offline after a kill, 3.9 may leave partitions of the other one "
-        "without a leader. Winnow says of the first directory only that it goes offline.",
+        "If a log directory is offline after an unclean shutdown, 3.9 may elect no leader for "
+        "partitions in the other log directory. Winnow predicts only the offline directory.",
     ),
     Known(
         r"^2\.8",
@@ -91,8 +91,8 @@ KNOWN: tuple[Known, ...] = (
     Known(
         r"^2\.8.*\.swap",
         r": unknown .*an interrupted swap, which releases before 3\.0 finish in another way",
-        "2.8 finishes an interrupted swap in another way than later versions: it recovers the "
-        ".swap log first. Winnow does not foretell what is left, and promises no start.",
+        "2.8 recovers the .swap log before it completes an interrupted swap, unlike later "
+        "versions. Winnow does not predict the outcome, and reports it as not safe.",
     ),
     Known(
         r"^2\.8.*a/meta\.properties",

@@ -149,7 +149,7 @@ def check_server_properties(
         if server is None:
             unknown.append(log_dir)
             continue
-        compared = [one.path for one in sound] if settings.compare_log_dirs else []
+        compared = [d.path for d in sound] if settings.compare_log_dirs else []
         if compared:
             problems += other_places(storage, server, [log_dir.path])
         if _names_its_places(server) or _names(storage, server, log_dir.path, compared):
