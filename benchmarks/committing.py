@@ -135,6 +135,7 @@ def stamp_again(log_dir: Path) -> None:
     )
     from winnow.logdir.names import LOG, segment_file  # noqa: PLC0415
     from winnow.storage.local import LocalStorage  # noqa: PLC0415
+    from winnow.storage.own_json import MOST_BYTES  # noqa: PLC0415
 
     storage = LocalStorage()
     for path in log_dir.glob("*/.winnow-*/prepared.json"):
@@ -143,7 +144,7 @@ def stamp_again(log_dir: Path) -> None:
         def stamp(file: Path) -> Stamp:
             return Stamp.of(storage.entry(str(file)).stamp)
 
-        prepared = read_prepared(storage, str(staging))
+        prepared = read_prepared(storage, str(staging), most=MOST_BYTES)
         groups = tuple(
             replace(
                 group,

@@ -31,8 +31,8 @@ MOST_ENTRIES = 500_000
 """An offset checkpoint has an entry for each partition of a log directory."""
 _SPACES = re.compile(r"[ \t\n\v\f\r]+")
 _MOST_WORDS = 100
-_LAST_CHAR = "\uffff"
-"""Java takes no digit beyond it for one."""
+LAST_CHAR = "\uffff"
+"""The last char of Java: `Character.digit` accepts no digit above it."""
 OFFLINE_HINT = "A broker would take the whole log directory offline; restore or remove the file."
 
 
@@ -273,8 +273,8 @@ def _read_lines(storage: Storage, path: str, *, fields: int) -> Iterator[tuple[s
 
 
 def lines_of(data: bytes) -> Iterator[str]:
-    """Yield the lines of a text file as Java's BufferedReader does: a line feed ends one, a
-    carriage return, or both. One line is in memory at a time. Raises UnicodeDecodeError.
+    """Yield the lines of a text file as Java's BufferedReader does: each ends with a line feed, a
+    carriage return, or both. Keeps one line in memory at a time. Raises UnicodeDecodeError.
     """
     with io.TextIOWrapper(io.BytesIO(data), "utf-8", newline=None) as lines:
         for line in lines:
@@ -283,7 +283,7 @@ def lines_of(data: bytes) -> Iterator[str]:
 
 def words_of_line(line: str) -> list[str]:
     """Return the words of an entry as a broker does (Java's `split`): a space before the first word
-    makes an empty one. A line of very many words has at most a few more than an entry.
+    yields an empty word. Of a line with very many words, all after the first hundred are one word.
     """
     words = _SPACES.split(line, maxsplit=_MOST_WORDS)
     while words and not words[-1] and line:
@@ -293,7 +293,7 @@ def words_of_line(line: str) -> list[str]:
 
 def _number(text: str, limit: int, what: str, where: str) -> int:
     number = _NUMBER.fullmatch(text)
-    if number is None or int(number[1]) > limit or max(text) > _LAST_CHAR:
+    if number is None or int(number[1]) > limit or max(text) > LAST_CHAR:
         raise _malformed(where, f"{what} from 0 to {limit}", _shown(text))
     return int(number[1])
 

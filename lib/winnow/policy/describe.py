@@ -107,7 +107,7 @@ def parse_topic_configs(text: str) -> DescribedConfigs:
 
 
 def counted_notes(notes: Sequence[str], *, what: str) -> tuple[str, ...]:
-    """Return the first of the notes about `what`, and one with the number of all others."""
+    """Return the first notes about `what`, and a note with the number of all others."""
     more = len(notes) - MOST_NOTES
     return (
         tuple(notes)

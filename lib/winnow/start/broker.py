@@ -125,7 +125,7 @@ def _expected_start(
         reasons += not_seen
         fate = worst(fate, Fate.UNKNOWN)
     used = [log_dir for log_dir in log_dirs if not log_dir.in_doubt]
-    elsewhere = {other: one.present(topics) for other, one in others.items()}
+    elsewhere = {node_id: other.present(topics) for node_id, other in others.items()}
     cache = ListingCache(storage)
     questions = _questions(cache, used, topics, node_id, settings, now, known, elsewhere)
     logs, found_starts = _starts(sc, cache, questions, wanted, progress)
@@ -233,13 +233,13 @@ def _starts(
             starts.append(start_of_log(cache, question))
         else:
             to_read.append(question)
-    one = partial(start_of_log, Places())
+    read = partial(start_of_log, Places())
     log_bytes = sum(question.log.bytes for question in to_read)
     if sc is None or (len(to_read) <= _FEW and log_bytes <= _FEW_BYTES):
-        return logs, [*starts, *map(one, to_read)]
+        return logs, [*starts, *map(read, to_read)]
     found = spread(
         sc,
-        one,
+        read,
         to_read,
         weights=[question.log.bytes for question in to_read],
         each=_EACH_BYTES,
@@ -249,7 +249,7 @@ def _starts(
     for question, start in zip(to_read, found, strict=True):
         if isinstance(start, Failure):
             log = replace(question.log, error=start.message)
-            starts.append(one(replace(question, log=log)))
+            starts.append(read(replace(question, log=log)))
         else:
             starts.append(start)
     return logs, starts

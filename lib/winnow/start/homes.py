@@ -84,9 +84,9 @@ def present_on(
     storage: Storage, log_dirs: Sequence[LogDir], named: Named, registered: Sequence[str]
 ) -> Present:
     """`registered`: `directory.id` of each log directory with which the node started last."""
-    given = {one.path for one in log_dirs}
-    usable = [one for one in log_dirs if not one.in_doubt]
-    paths = [*(one.path for one in usable), *(path for path in named.log_dirs if path not in given)]
+    given = {d.path for d in log_dirs}
+    usable = [d for d in log_dirs if not d.in_doubt]
+    paths = [*(d.path for d in usable), *(path for path in named.log_dirs if path not in given)]
     listed = [partitions_in(storage, path) for path in paths]
     known = bool(named.log_dirs) and not named.unclear
     all_given = known or _are_all(log_dirs, registered)
@@ -94,7 +94,7 @@ def present_on(
         found=frozenset(at for found in listed for at in found or ()),
         is_listed=None not in listed,
         is_all=None not in listed and len(usable) == len(log_dirs) and all_given,
-        given=frozenset(own for one in usable if (own := one.meta.directory_id) is not None),
+        given=frozenset(own for d in usable if (own := d.meta.directory_id) is not None),
     )
 
 
@@ -120,7 +120,7 @@ def without_directory(
     """
     lost = {log_dir.path for log_dir in log_dirs if log_dir.in_doubt or log_dir.path in offline}
     usable = {one.meta.directory_id for one in log_dirs if one.path not in lost} - {None}
-    usable_paths = [one.path for one in log_dirs if one.path not in lost]
+    usable_paths = [d.path for d in log_dirs if d.path not in lost]
     missing, followed = dict[str, tuple[str, int]](), False
     for topic_id, partitions in (topics.replicas or {}).items():
         name = topics.names[topic_id]

@@ -46,7 +46,7 @@ def own_metadata_log(
     storage: Storage, log_dir: str, quorum: Quorum, *, kafka: KnownVersion, now: int
 ) -> MetadataStart:
     """Return what a start does with the metadata log of a KRaft node in this log directory, as if
-    no other node had one.
+    no other node had a metadata log.
 
     `kafka`: the versions that the node may be of. `now`: its clock, ms.
     """

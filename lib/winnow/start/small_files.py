@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from winnow.errors import CorruptLogError, LinkError
 from winnow.logdir.checkpoints import (
+    LAST_CHAR,
     MOST_ENTRIES,
     lines_of,
     read_offset_checkpoint,
@@ -153,7 +154,7 @@ def checkpoint_as_read(storage: Storage, path: str) -> dict[TopicPartition, int]
 
 def _is_number(word: str, limit: int) -> bool:
     """Whether Java reads it: with digits of any script, but none that takes two of its chars."""
-    if _INTEGER.fullmatch(word) is None or max(word) > "\uffff":
+    if _INTEGER.fullmatch(word) is None or max(word) > LAST_CHAR:
         return False
     return -limit - 1 <= int(word) <= limit
 

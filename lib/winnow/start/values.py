@@ -151,7 +151,7 @@ class BrokerStart:
     @property
     def only_needs_quorum(self) -> bool:
         """Whether the start does no harm if a majority of the controllers has the metadata log."""
-        fates = [one.fate for one in self.log_dirs]
+        fates = [log_dir.fate for log_dir in self.log_dirs]
         lone = self.needs_quorum and len(self.reasons) == 1
         return lone and worst(*fates).is_harmless and not self._serves_less
 

@@ -133,9 +133,9 @@ class Swaps:
 
 def _to_know(entries: Sequence[Entry]) -> dict[str, Entry]:
     return {
-        one.name: one
-        for one in entries
-        if one.is_dir or one.name.endswith((*SEGMENT_SUFFIXES, SNAPSHOT))
+        entry.name: entry
+        for entry in entries
+        if entry.is_dir or entry.name.endswith((*SEGMENT_SUFFIXES, SNAPSHOT))
     }
 
 

@@ -51,7 +51,7 @@ class Node:
         settings: Settings,
         now: int,
     ) -> Node:
-        named = named_places(storage, settings, node_id, [one.path for one in log_dirs])
+        named = named_places(storage, settings, node_id, [d.path for d in log_dirs])
         kraft = with_kraft(log_dirs, settings.server_of(node_id))
         home, problem = metadata_home(storage, log_dirs, settings, named, kraft=kraft)
         return cls(

@@ -32,9 +32,9 @@ class MetadataStart:
     topics: KnownTopics
     """What the broker knows when it loads the other logs."""
     lost: str = ""
-    """Why the node has no metadata log, or no whole one. Empty: it has lost nothing."""
+    """Why the metadata log is missing or incomplete. Empty: it is complete."""
     is_empty: bool = False
-    """Not a record of it is left."""
+    """No record is left."""
     position: tuple[int, int] = (-1, -1)
     """Epoch and offset of its end."""
     needs_quorum: bool = False
@@ -43,7 +43,7 @@ class MetadataStart:
 
 @dataclass(frozen=True, slots=True)
 class Quorum:
-    """Who votes, as the files of a node say."""
+    """The voters, according to the files of a node."""
 
     node_id: int | None
     voters: frozenset[int] | None
@@ -51,7 +51,7 @@ class Quorum:
     doubt: str = ""
     """How the files differ. Empty: they agree."""
     is_controller: bool = True
-    """Whether the node may be one."""
+    """Whether the node may be a controller."""
     can_change: bool = False
     """The metadata log itself has the voters (KIP-853)."""
 

@@ -86,7 +86,7 @@ def advise(
     full = any(disk.is_full for disk in found.disks)
     recovers = any(one.arguments[:2] == _RECOVER for one in advice)
     unclean = not all(disk.clean_shutdown for disk in found.disks)
-    frees_first = any(one.frees_first for start in found.starts for one in start.log_dirs)
+    frees_first = any(d.frees_first for start in found.starts for d in start.log_dirs)
     # Where a start would not be safe then either, it writes no marker.
     of_use = losing or frees_first or all(start.is_safe for start in found.starts)
     if unclean and of_use and not recovers and (found.gains or not full):

@@ -146,7 +146,9 @@ def _is_deleted(name: str, names: Collection[str]) -> bool:
     without its log shows an interrupted deletion.
     """
     stem = name.partition(".")[0]
-    half = f"{stem}{LOG}" not in names and any(f"{stem}{one}" in names for one in INDEX_SUFFIXES)
+    half = f"{stem}{LOG}" not in names and any(
+        f"{stem}{suffix}" in names for suffix in INDEX_SUFFIXES
+    )
     return name.endswith(DELETED) and not half
 
 
