@@ -27,6 +27,8 @@ PACKAGES = {"ext4": "e2fsprogs", "xfs": "xfsprogs", "btrfs": "btrfs-progs"}
 """Debian's, with these commands."""
 LEAST_MIB = {"xfs": 320, "btrfs": 256}
 """xfs refuses less than 300 MiB; the parts of a smaller btrfs are not those of a large one."""
+FEW_INODES = 4
+"""A broker needs more inodes than these to go on."""
 
 
 def memory() -> Path | None:
@@ -124,6 +126,23 @@ def fill_names(disk: Path) -> Path:
             (names / str(os.statvfs(disk).f_favail)).touch(exist_ok=False)
     assert os.statvfs(disk).f_favail == 0
     return names
+
+
+@contextmanager
+def last_inodes_taken(disk: Path) -> Iterator[None]:
+    """Other files take the last few inodes of a file system that has nearly none, as they do on a
+    machine that goes on working. Elsewhere nothing is taken.
+    """
+    taken: list[Path] = []
+    if 0 < os.statvfs(disk).f_favail < FEW_INODES:
+        taken = [disk / f"taken-{n}" for n in range(os.statvfs(disk).f_favail)]
+    for path in taken:
+        path.touch(exist_ok=False)
+    try:
+        yield
+    finally:
+        for path in taken:
+            path.unlink()
 
 
 def free_bytes(path: Path) -> int:

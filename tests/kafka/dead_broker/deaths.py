@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.conftest import local_session
+from tests.disks import last_inodes_taken
 from tests.kafka.dead_broker.death_record import Row, add_to
 from tests.kafka.dead_broker.full_disk import (
     EXPIRING,
@@ -85,7 +86,8 @@ def die_and_follow(variant: Variant, home: Path, load: Load, run: Run, *, starts
         copy = home / "metadata-copy"
         # Zeros take no room: most of an active index is not there yet.
         _copy("--sparse=always", str(metadata), str(copy))
-        outcome = Outcome(restart(dead.broker, dead.log_dirs[-1], times=starts))
+        with last_inodes_taken(dead.log_dirs[-1].parent):
+            outcome = Outcome(restart(dead.broker, dead.log_dirs[-1], times=starts))
         outcome.acknowledged = sum(map(len, dead.acks.records.values()))
         if not contents(dead.log_dirs[0]).metadata:
             outcome.refusals = [run(command) for command in _on_an_empty_metadata_log(dead)]

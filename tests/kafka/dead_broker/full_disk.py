@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.disks import LEAST_MIB, MIB, free_bytes, small_disk, take_all_but
+from tests.disks import FEW_INODES, LEAST_MIB, MIB, free_bytes, small_disk, take_all_but
 from tests.kafka.dead_broker.load import Acks, Load, read_acks
 from tests.kafka.judge.broker import START_SECONDS, STARTED, Broker, BrokerFailedError
 from tests.kafka.judge.jars import KAFKA_VERSION
@@ -129,7 +129,7 @@ def filled(variant: Variant, home: Path, load: Load, *, seed: int = 1) -> Iterat
             broker.kill()
             room = os.statvfs(disk)
             # A page of an index, a block of a directory: less than that can't be had.
-            assert free_bytes(disk) < 2**17 or (room.f_files and room.f_favail < 4), room
+            assert free_bytes(disk) < 2**17 or (room.f_files and room.f_favail < FEW_INODES), room
             reserve.unlink(missing_ok=True)
             acks, died_ms = read_acks(home / "acks"), time.time_ns() // 10**6
             yield Dead(broker, log_dirs, topics, acks, died_ms, notes)

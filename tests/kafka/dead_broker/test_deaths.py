@@ -36,7 +36,7 @@ def test_start_on_a_disk_without_inodes_empties_the_metadata_log_and_a_copy_brin
 ) -> None:
     variant = DISKS["ext4 without a free inode"]
     outcome = _die_or_skip(variant, tmp_path, load, in_process, starts=2)
-    assert outcome.emptied == [METADATA]
+    assert outcome.emptied == [METADATA], [(one.free_files, *one.said) for one in outcome.starts]
     doctor, verify, _ = (str(answer) for answer in outcome.refusals)
     assert "do not start the broker" in " ".join(doctor.split())
     assert METADATA in verify
