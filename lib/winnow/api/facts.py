@@ -23,7 +23,7 @@ from winnow.runtime.failure import Failure
 from winnow.runtime.same_directories import same_directories
 from winnow.runtime.throttle import limiting_io, limiting_io_beside_brokers
 from winnow.scan.job import PartitionJob
-from winnow.storage.live.read_view import ReadView, reading
+from winnow.storage.live.read_view import ReadView
 from winnow.survey.survey import ToWalk
 from winnow.survey.walk import SegmentWalk
 
@@ -80,8 +80,7 @@ class Facts:
         if new:
             sc = self.spark.sparkContext
             with ExitStack() as held:
-                held.enter_context(reading(*self.views))
-                # While brokers run, the files are read as of the first plan.
+                # The caller reads the views of running brokers.
                 dirs: Sequence[LogDir] = ()
                 if not self.views:
                     dirs = held.enter_context(locked(self.log_dirs, to_change=False))

@@ -22,6 +22,7 @@ from winnow.errors import UsageError
 from winnow.logdir.topic_globs import check_globs
 from winnow.policy.sources import TopicSet, parse_topic_set
 from winnow.runtime.progress import Progress, Silence
+from winnow.storage.live.read_view import reading
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -79,11 +80,13 @@ class Plan(Result):
         settings = self.request.settings
         settings = replace(settings, topic_sets=(*settings.topic_sets, *sets))
         request = replace(self.request, settings=settings)
-        prepared = rethink(self.facts.planned, request, self.facts.walk)
-        refusal = damaged_first(prepared, request)
-        request = replace(request, estimate=self.estimated)
-        estimate = partial(self.facts.estimate, request.now)
-        done = predict(prepared, request, estimate) if refusal is None else Cleaned(refusal, 0)
+        # While brokers run, the files are read as of the first plan.
+        with reading(*self.facts.views):
+            prepared = rethink(self.facts.planned, request, self.facts.walk)
+            refusal = damaged_first(prepared, request)
+            request = replace(request, estimate=self.estimated)
+            estimate = partial(self.facts.estimate, request.now)
+            done = predict(prepared, request, estimate) if refusal is None else Cleaned(refusal, 0)
         run = replace(
             self.run,
             partitions=tuple(done.partitions),

@@ -28,6 +28,7 @@ from winnow.logdir.names import (
     INDEX,
     LOG,
     OFFSET_CHECKPOINTS,
+    SNAPSHOT,
     TIMEINDEX,
 )
 from winnow.policy.sources import Settings
@@ -89,6 +90,24 @@ def test_what_if_uses_the_read_view_of_the_plan(spark: SparkSession, running: Ru
         assert [one.error for one in made.partitions if one.error] == []
         assert made.bytes_before == plan.bytes_before
         assert made.freed_bytes is not None
+
+
+def test_what_if_reads_producer_snapshots_of_the_view(
+    spark: SparkSession, running: Running, tmp_path: Path
+) -> None:
+    """A broker removes them with their segments."""
+    plan = winnow.plan(spark, running.log_dir)
+    snapshots = sorted(Path(running.log_dir).glob(f"*-*/*{SNAPSHOT}"))
+    away = {one: tmp_path / f"{number}" for number, one in enumerate(snapshots)}
+    for snapshot, aside in away.items():
+        snapshot.rename(aside)
+    try:
+        other = plan.what_if(min_cleanable_dirty_ratio=0, cleanup_policy="compact")
+    finally:
+        for snapshot, aside in away.items():
+            aside.rename(snapshot)
+    assert away
+    assert [one.error for one in other.partitions if one.error] == []
 
 
 def holders(running: Running) -> list[str]:
