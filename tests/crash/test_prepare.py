@@ -18,6 +18,7 @@ from tests.crash.runs import Case, CrashRun, MustHold, must_hold, read_log
 from tests.crash.small_log import END, NAME, make_small_log
 from tests.fixtures.data import copy_tree
 from tests.kafka.cleaner.runs import write_checkpoint
+from tests.kafka.judge.broker import Broker
 from tests.kafka.judge.judge import Kafka
 from winnow import api
 from winnow.cleaning.asked import SettingsAsked
@@ -226,3 +227,38 @@ def test_recover_leaves_nothing_of_an_interrupted_commit(
         copy_tree(point.root, copy)
         assert api.recover(str(copy)).exit_code == 0, point.label
         assert not [*copy.glob("*/.winnow-*")], point.label
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delay_ms", [0, 60_000])
+def test_broker_stops_starts_and_deletes_with_what_a_killed_preparation_left(
+    delay_ms: int, ready: Callable[[str], Prepared], tmp_path: Path
+) -> None:
+    """Each partition of a topic has another state."""
+    states = [*ready("compact").while_preparing(tmp_path / "crash")]
+    settings = {
+        "log.segment.delete.delay.ms": str(delay_ms),
+        "log.initial.task.delay.ms": "500",
+    }
+    topic = "killed"
+    with Broker(tmp_path / "log-dir", home=tmp_path / "home", settings=settings) as broker:
+        broker.create_topic(topic, partitions=len(states))
+        places = [broker.log_dir / f"{topic}-{number}" for number in range(len(states))]
+        for point, place in zip(states, places, strict=True):
+            created = f"Created log for partition {place.name} in"
+            broker.wait_until_logged(created, timeout_seconds=30)
+            (staging,) = (point.root / NAME).glob(".winnow-*")
+            copy_tree(staging, place / staging.name)
+        broker.stop()
+        broker.start()
+        assert all([*place.glob(".winnow-*")] for place in places)
+        broker.delete_topic(topic)
+        seconds = 2 * delay_ms / 1000 + 30
+        for place in places:
+            broker.wait_until_logged(
+                f"Deleted log for partition {place.name} ", timeout_seconds=seconds
+            )
+        assert not [*broker.log_dir.glob(f"{topic}-*")]
+        assert not [line for line in broker.complaints if "winnow" in line or topic in line]
+        assert broker.poll() is None
+    assert len(places) > 20

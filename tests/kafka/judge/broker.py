@@ -272,11 +272,12 @@ class Broker:
             segment_key(self._version),
         )
 
-    def create_topic(self, name: str) -> None:
-        """One partition, without settings of its own."""
+    def create_topic(self, name: str, *, partitions: int = 1) -> None:
+        """Without settings of its own."""
         self._tool(
             "org.apache.kafka.tools.TopicCommand",
             *("--bootstrap-server", self.bootstrap, "--create", "--topic", name),
+            f"--partitions={partitions}",
         )
 
     def delete_topic(self, name: str) -> None:
