@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.kafka.starts.bases import copy_base
 from tests.session import verbs_use
 from tests.spark.runs import NOW, add_partition, changes, files_of, new_log_dir
 from winnow.cli.main import run as run_command
@@ -84,6 +85,29 @@ def test_verbs_say_what_is_lost_and_leave_the_partition_alone(
     assert "are lost" in said
     assert changed(log_dir, before) == []
     assert any(name.startswith("sound-0/") for name in changes(before, files_of(log_dir)))
+
+
+@pytest.mark.parametrize("place", [1, -1], ids=["middle", "active"])
+def test_loss_that_only_a_producer_snapshot_shows_is_said_by_every_verb(
+    command: Command, tmp_path: Path, place: int
+) -> None:
+    copy_base("4.3.1", "alone", tmp_path / "root")
+    log_dir = tmp_path / "root" / "a"
+    lost = sorted((log_dir / "d-0").glob("*.log"))[place].stem
+    for suffix in (".log", ".index", ".timeindex"):
+        (log_dir / "d-0" / f"{lost}{suffix}").unlink()
+    for name in ("recovery-point", "replication"):
+        checkpoint = log_dir / f"{name}-offset-checkpoint"
+        lines = [one for one in checkpoint.read_text().splitlines()[2:] if one[:4] != "d 0 "]
+        checkpoint.write_text("\n".join(["0", str(len(lines)), *lines, ""]))
+    what = "offsets 40 to 79 are lost" if place == 1 else "below its newest producer snapshot 150"
+    before = files_of(log_dir)
+    for verb, expected in (("plan", 3), ("doctor", 3), ("clean", 3), ("verify", 4), ("recover", 3)):
+        report = ("--report", "none", "--no-ledger") if verb == "clean" else ()
+        code, said = command(verb, str(log_dir), *report)
+        assert code == expected, said
+        assert what in said
+    assert not [name for name in changes(before, files_of(log_dir)) if name.startswith("d-0/")]
 
 
 def test_end_that_only_a_checkpoint_shows_is_said_by_every_verb(

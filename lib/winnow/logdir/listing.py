@@ -360,6 +360,7 @@ def resolve(
             log_end_offset,
             high_watermark=checkpoints.high_watermark.get(topic_partition, 0),
             recovery_point=checkpoints.recovery_point.get(topic_partition, 0),
+            snapshot=max(listing.snapshot_offsets, default=0),
             directory=listing.directory,
         )
     log_start = max(log_start_checkpoint or 0, listing.segments[0].base_offset)

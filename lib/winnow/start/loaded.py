@@ -20,6 +20,13 @@ def is_compacted(config: TopicConfig | Unknown, *, has_been: bool) -> bool | Non
     return known if known is not None else has_been or None
 
 
+def is_without_gaps(config: TopicConfig | Unknown, *, has_been: bool) -> bool:
+    """Return whether no cleaner has left out batches of a topic, as far as settings and the
+    cleaner's checkpoint tell it: see `is_compacted`.
+    """
+    return not has_been and is_compacted(config, has_been=False) is False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogToLoad:
     """A log directory of a partition, and what a loader knows before it opens it."""
@@ -55,6 +62,10 @@ class LogToLoad:
     @property
     def compacts(self) -> bool | None:
         return is_compacted(self.config, has_been=self.has_been_compacted)
+
+    @property
+    def has_no_gaps(self) -> bool:
+        return is_without_gaps(self.config, has_been=self.has_been_compacted)
 
     @property
     def directory(self) -> str:

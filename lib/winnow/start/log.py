@@ -27,6 +27,7 @@ from winnow.logdir.names import (
     LEADER_EPOCHS,
     LOG,
     PARTITION_METADATA,
+    SNAPSHOT,
     SWAP,
     TIMEINDEX,
     DirectoryKind,
@@ -339,13 +340,25 @@ def _with_outcome(
     )
     if found.loss is not None:
         return replace(start, fate=Fate.LOSES, reason=_reason(question, found.loss))
-    if missing := lost_segments(storage, log.directory, storage.list_dir(log.directory)):
+    entries = storage.list_dir(log.directory)
+    if missing := lost_segments(storage, log.directory, entries, has_no_gaps=log.has_no_gaps):
         words = (
             f"{missing_logs(missing)}, so offsets {offsets_of(missing)} are lost; the start "
-            f"deletes the indexes that show it{_FOLLOWERS_CUT}"
+            f"deletes the other files of these segments, which show it{_FOLLOWERS_CUT}"
         )
         return replace(start, already_lost=words)
-    lost = end_lost(end, high_watermark=log.high_watermark, recovery_point=log.recovery_point)
+    # A replica that is being moved gets what it lacks.
+    snapshots = [
+        loader_offset(entry.name)
+        for entry in ([] if log.kind is DirectoryKind.FUTURE else entries)
+        if entry.is_file and entry.name.endswith(SNAPSHOT)
+    ]
+    lost = end_lost(
+        end,
+        high_watermark=log.high_watermark,
+        recovery_point=log.recovery_point,
+        snapshot=max(snapshots, default=0),
+    )
     if lost is not None and (words := _in_deleted_files(storage, log)):
         return replace(start, fate=Fate.LOSES, reason=f"{lost}, and {words}")
     if lost is not None and log.clean_shutdown:

@@ -26,6 +26,8 @@ class PartitionPlace:
     """`index.interval.bytes`, from which the sizes of rebuilt indexes follow."""
     one_byte_versions: bool = True
     """See `Rules.one_byte_versions`."""
+    has_no_gaps: bool = False
+    """See `lost_segments`."""
     goes_on: str | None = None
     """The run whose round is continued. Its directories in the partition directory are expected."""
 

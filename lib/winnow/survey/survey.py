@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from winnow.errors import CorruptLogError, LostSegmentError, optional
+from winnow.logdir.commit.lost import between, check_none_lost
 from winnow.logdir.fast_listing import list_sound
 from winnow.logdir.listing import (
     SegmentListing,
@@ -75,7 +76,9 @@ def _list_here(place: PartitionPlace) -> ListedPartition | None:
         return None
     with optional(f"listing {place.topic_partition} in the driver"):
         listing = list_sound(place.directory, most_bytes=_SMALL_BYTES)
-        if listing is not None and listing.segments[-1].log_bytes <= _SMALL_ACTIVE_BYTES:
+        if listing is None or _may_have_lost(place, listing):
+            return None
+        if listing.segments[-1].log_bytes <= _SMALL_ACTIVE_BYTES:
             return ListedPartition(listing, _log_end(place, listing.segments[-1]))
     return None
 
@@ -112,6 +115,8 @@ def list_partition(
     for problem in listing.problems:
         if isinstance(problem, LostSegmentError):
             raise problem
+    if _may_have_lost(place, listing):
+        check_none_lost(Places(), place.directory, has_no_gaps=True)
     # `.deleted` files are out of the log already. A broker that stops leaves those that it would
     # have removed later (`file.delete.delay.ms`).
     unfinished = [name for name in listing.leftovers if not name.endswith(DELETED)]
@@ -136,6 +141,12 @@ def list_partition(
         # The same object, read before.
         return ListedPartition(listing, active.base_offset)
     return ListedPartition(listing, _log_end(place, active))
+
+
+def _may_have_lost(place: PartitionPlace, listing: SegmentListing) -> bool:
+    """Return whether a producer snapshot may be all that is left of a segment."""
+    bases = [segment.base_offset for segment in listing.segments]
+    return place.has_no_gaps and bool(between(listing.snapshot_offsets, bases))
 
 
 def _log_end(place: PartitionPlace, active: Segment) -> int:

@@ -27,6 +27,7 @@ from winnow.policy.decide import retention_of
 from winnow.policy.plan import PartitionPlan, Reason, RetentionPlan
 from winnow.policy.sources import Unknown
 from winnow.runtime.failure import failure
+from winnow.start.loaded import is_without_gaps
 from winnow.state import PartitionState, TopicPartition
 from winnow.storage.guarded import link_target
 from winnow.storage.permissions import why_not_replaceable
@@ -175,6 +176,9 @@ def known_or_left_alone(
         place,
         index_interval_bytes=config.index_interval_bytes,
         one_byte_versions=config.rules.one_byte_versions,
+        has_no_gaps=is_without_gaps(
+            config, has_been=place.topic_partition in log_dir.checkpoints.cleaner
+        ),
     )
     return SelectedPartition(place, log_dir, config)
 

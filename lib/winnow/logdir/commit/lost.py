@@ -8,16 +8,26 @@ from the start of a log. So an index with entries, in the middle or at the end o
 A broker that starts removes such an index and goes on without the records (S6.3). Winnow keeps the
 index, because nothing else tells what is missing, and changes nothing in the partition.
 
-If all files of the last segments are lost, the checkpoints still tell it: a broker that stops
-cleanly writes high watermarks and recovery points that its logs reach.
+A producer snapshot proves a loss in one place only. A broker writes a snapshot when it begins a
+segment, and removes it with the segment. But each clean stop and each truncation writes another one
+at the end of the log, which stays until the next start, in the middle of a segment by then, or
+below the log. And where a cleaner has left out batches, a segment may end before such a snapshot.
+So only a snapshot in a gap shows a loss: it lies at or behind the end of a segment, before the next
+one, in a log that no cleaner has compacted, whose offsets otherwise have no gaps.
+
+If all files of the last segments are lost, checkpoints and snapshots still tell it: a broker that
+stops cleanly writes high watermarks and recovery points that its logs reach, and a truncation
+removes all snapshots above the new end.
 """
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import itemgetter
 
 from winnow.errors import LostSegmentError
 from winnow.logdir.names import (
@@ -48,8 +58,8 @@ class LostSegment:
     base_offset: int
     end_offset: int | None
     """The offset after its last record is at most this one. None if nothing tells it."""
-    indexes: tuple[str, ...]
-    """Names of its index files."""
+    files: tuple[str, ...]
+    """Names of its index files, or of its producer snapshot if that is all that is left."""
 
     @property
     def log(self) -> str:
@@ -58,25 +68,28 @@ class LostSegment:
     @property
     def evidence(self) -> str:
         """Return what was found in place of the log."""
-        return f"only {', '.join(name.partition('.')[2] for name in self.indexes)}"
+        return f"only {', '.join(name.partition('.')[2] for name in self.files)}"
 
 
 def lost_segments(
-    storage: Storage, directory: str, entries: Sequence[Entry]
+    storage: Storage, directory: str, entries: Sequence[Entry], *, has_no_gaps: bool = False
 ) -> tuple[LostSegment, ...]:
     """Return the lost segments of a partition directory with these entries, ascending.
 
-    While a commit or a swap is unfinished, segments in its reach do not count: `recovery.recover`
-    asks again for the log as it will be. Raises CorruptLogError as `base_offset_of`.
+    `has_no_gaps`: no cleaner has compacted the log. While a commit or a swap is unfinished,
+    segments in its reach do not count: `recovery.recover` asks again for the log as it will be.
+    Raises CorruptLogError as `base_offset_of`.
     """
     sizes = {entry.name: entry.size for entry in entries if entry.is_file}
     if COMMIT_RECORD in sizes:
         return ()
     swaps = [base_offset_of(name) for name in sizes if name.endswith(LOG + SWAP)]
     below = min(swaps, default=MAX_LONG + 1)
-    return tuple(
+    by_index = [
         lost for lost in lost_of(storage, directory, entries, sizes) if lost.base_offset < below
-    )
+    ]
+    by_snapshot = _lost_in_gaps(storage, directory, sizes) if has_no_gaps and not swaps else ()
+    return tuple(sorted((*by_index, *by_snapshot), key=lambda lost: lost.base_offset))
 
 
 def lost_of(
@@ -115,6 +128,61 @@ def lost_of(
     )
 
 
+def _lost_in_gaps(storage: Storage, directory: str, sizes: Mapping[str, int]) -> list[LostSegment]:
+    """Return the segments of which only a producer snapshot is left, in a log without gaps."""
+    offsets = {
+        suffix: sorted({base_offset_of(name) for name in sizes if name.endswith(suffix)})
+        for suffix in (LOG, *INDEX_SUFFIXES, SNAPSHOT)
+    }
+    logs, snapshots = offsets[LOG], offsets.pop(SNAPSHOT)
+    known = sorted({base for bases in offsets.values() for base in bases})
+    found = list[int]()
+    for offset in between(snapshots, logs):
+        before = known[bisect(known, offset) - 1]
+        is_removed = any(segment_file(offset, suffix) in sizes for suffix in _OF_A_REMOVAL)
+        if before == offset or is_removed:
+            continue
+        end = _end_of(storage, directory, before, sizes)
+        if end is not None and end <= offset:
+            found.append(offset)
+    ends = dict(pairwise(sorted({*known, *found})))
+    return [LostSegment(base, ends[base], (segment_file(base, SNAPSHOT),)) for base in found]
+
+
+def between(snapshots: Sequence[int], logs: Sequence[int]) -> list[int]:
+    """Return the offsets of snapshots that are at no segment's base, but between two of them. Both
+    ascend.
+    """
+    if not logs or not snapshots or snapshots[-1] < logs[0]:
+        return []
+    bases = {*logs}
+    return [one for one in snapshots if logs[0] < one < logs[-1] and one not in bases]
+
+
+def _end_of(storage: Storage, directory: str, base: int, sizes: Mapping[str, int]) -> int | None:
+    """Return the offset after the last batch of a segment, None if its log is not whole."""
+    # Imported here: they load numpy, and hardly any log has such a snapshot.
+    from winnow.logdir.batches import Piece, read_to_stop  # noqa: PLC0415
+    from winnow.logdir.indexes.index import OFFSET_ENTRY_SIZE, position_of_last  # noqa: PLC0415
+
+    log, index = segment_file(base, LOG), segment_file(base, INDEX)
+    if log not in sizes:
+        return None
+    start, whole = 0, sizes.get(index, 0) // OFFSET_ENTRY_SIZE * OFFSET_ENTRY_SIZE
+    if whole:
+        at = whole - OFFSET_ENTRY_SIZE
+        entry = storage.read_range(f"{directory}/{index}", at, OFFSET_ENTRY_SIZE)
+        start = position_of_last(entry)
+    if not 0 <= start <= sizes[log]:
+        return None
+    end = base
+    for item in read_to_stop(storage, f"{directory}/{log}", size=sizes[log], start=start):
+        if not isinstance(item, Piece):
+            return None
+        end = int(item.rows["last_offset"][-1]) + 1
+    return end
+
+
 def only_in_deleted(sizes: Mapping[str, int]) -> tuple[str, ...]:
     """Return the `.log.deleted` files, ascending, that may have the only copy of the end of a log:
     they begin above all logs, or where the last log is empty.
@@ -150,9 +218,12 @@ def _moved_aside(storage: Storage, directory: str, entries: Sequence[Entry]) -> 
     }
 
 
-def check_none_lost(storage: Storage, directory: str) -> None:
-    """Raise LostSegmentError if a segment of this partition directory is lost."""
-    if lost := lost_segments(storage, directory, storage.list_dir(directory)):
+def check_none_lost(storage: Storage, directory: str, *, has_no_gaps: bool = False) -> None:
+    """Raise LostSegmentError if a segment of this partition directory is lost: see
+    `lost_segments`.
+    """
+    entries = storage.list_dir(directory)
+    if lost := lost_segments(storage, directory, entries, has_no_gaps=has_no_gaps):
         raise lost_error(lost, directory)
 
 
@@ -162,41 +233,49 @@ def lost_error(lost: Sequence[LostSegment], directory: str) -> LostSegmentError:
     logs = first_few([segment.log for segment in lost], _SHOWN)
     return LostSegmentError(
         missing_logs(lost),
-        expected=f"{logs} beside {'their' if many else 'its'} indexes",
-        found=f"{'only the indexes' if many else lost[0].evidence}, so records of offsets "
+        expected=f"{logs} beside {'their' if many else 'its'} other files",
+        found=f"{'only other files' if many else lost[0].evidence}, so records of offsets "
         f"{offsets_of(lost)} are lost",
         where=directory,
         hint="Nothing is changed in this partition. If this directory is a copy: was it made "
         "without `*.log`? Otherwise restore the .log files from a backup, or copy the partition "
-        "from another replica. A broker that starts here deletes these indexes and goes on "
+        "from another replica. A broker that starts here deletes these files and goes on "
         "without the records.",
     )
 
 
-def end_lost(end: int, *, high_watermark: int, recovery_point: int) -> str | None:
+def end_lost(
+    end: int, *, high_watermark: int, recovery_point: int, snapshot: int = 0
+) -> str | None:
     """Return what shows that the log of a broker that stopped cleanly has lost its end, or None.
-    The offsets are those of its checkpoints, 0 without an entry.
+    The offsets are those of its checkpoints and of its newest producer snapshot, 0 without one.
     """
-    reached = max(high_watermark, recovery_point)
-    if end >= reached:
-        return None
-    name = "high watermark" if high_watermark == reached else "recovery point"
-    return f"it ends at offset {end}, below its {name} {reached}"
+    reached = {
+        "high watermark": high_watermark,
+        "recovery point": recovery_point,
+        "newest producer snapshot": snapshot,
+    }
+    name, offset = max(reached.items(), key=itemgetter(1))
+    return None if end >= offset else f"it ends at offset {end}, below its {name} {offset}"
 
 
-def check_end(end: int, *, high_watermark: int, recovery_point: int, directory: str) -> None:
+def check_end(
+    end: int, *, high_watermark: int, recovery_point: int, snapshot: int, directory: str
+) -> None:
     """Raise LostSegmentError if a log has lost its end: see `end_lost`."""
-    lost = end_lost(end, high_watermark=high_watermark, recovery_point=recovery_point)
+    lost = end_lost(
+        end, high_watermark=high_watermark, recovery_point=recovery_point, snapshot=snapshot
+    )
     if lost is not None:
         raise LostSegmentError(
             "the log has lost its end",
-            expected="the offsets that its checkpoints have after a clean shutdown",
+            expected="the offsets that its checkpoints and snapshots have after a clean shutdown",
             found=f"{lost}, so records of the last offsets are lost",
             where=directory,
             hint="Nothing is changed in this partition. If this directory is a copy: was it made "
             "while a broker wrote? Otherwise restore the .log files from a backup, or copy the "
             "partition from another replica. A broker that starts here goes on without the "
-            "records, and lowers these checkpoints.",
+            "records, lowers these checkpoints and deletes such snapshots.",
         )
 
 

@@ -85,6 +85,11 @@ def without_preallocated(data: bytes, entry_size: int) -> bytes:
     return data[:kept] if kept < len(data) else data
 
 
+def position_of_last(entry: bytes) -> int:
+    """Return the position in an entry of an offset index."""
+    return int(np.frombuffer(entry, OFFSET_ENTRY_ON_DISK)["position"][0])
+
+
 def written_entries(data: bytes, entry_size: int) -> bytes:
     """Return an index without preallocated zeros: empty if nothing was ever written.
 

@@ -230,7 +230,7 @@ def _plan_one(log: LogToLoad) -> _Planned:
         return log.config.reason
     try:
         # A broker goes on without the records, and deletes what shows that they are lost.
-        check_none_lost(Places(), log.directory)
+        check_none_lost(Places(), log.directory, has_no_gaps=log.has_no_gaps)
         loaded = load_log(Places(), log, log.config)
         return loaded, loss_of(Places(), log.directory, loaded)
     except FAILS_ONE_PARTITION as error:

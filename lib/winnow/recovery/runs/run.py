@@ -27,11 +27,12 @@ from winnow.logdir.files import tree_bytes
 from winnow.logdir.lock import locked
 from winnow.logdir.survey import LogDir, strangers_in, topics_of
 from winnow.logdir.topic_globs import check_globs, is_wanted
-from winnow.policy.sources import Settings
+from winnow.policy.config import TopicConfig
+from winnow.policy.sources import Settings, Unknown
 from winnow.recovery.runs.undone_log import check_undone_log
 from winnow.recovery.runs.values import Action, KeptFiles, PartitionRecovery, RecoverResult
 from winnow.start.files import finished_swap
-from winnow.start.loaded import is_compacted
+from winnow.start.loaded import is_compacted, is_without_gaps
 from winnow.start.loss import check_swap
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
@@ -199,7 +200,12 @@ class _Partition:
         log_dir = self._log_dir
         if log_dir.in_doubt and log_dir.error is not None:
             raise log_dir.error
-        check_none_lost(self._storage, self._directory)
+        config, has_been = self._config(), self._at in log_dir.checkpoints.cleaner
+        check_none_lost(
+            self._storage,
+            self._directory,
+            has_no_gaps=is_without_gaps(config, has_been=has_been),
+        )
         if self._dry_run:
             self._check_swap()
             report, finished = preview(self._storage, self._directory), None
@@ -234,11 +240,14 @@ class _Partition:
             preview(self._storage, self._directory)
         except CorruptLogError:  # `put_right` raises it, or goes by the checksums of a journal
             return
-        config = self._settings.resolve_for_any_policy(
-            self._at.topic, node_id=self._log_dir.meta.node_id
+        compacts = is_compacted(
+            self._config(), has_been=self._at in self._log_dir.checkpoints.cleaner
         )
-        compacts = is_compacted(config, has_been=self._at in self._log_dir.checkpoints.cleaner)
         check_swap(self._storage, self._directory, swap, compacts=compacts)
+
+    def _config(self) -> TopicConfig | Unknown:
+        node_id = self._log_dir.meta.node_id
+        return self._settings.resolve_for_any_policy(self._at.topic, node_id=node_id)
 
     def undone(self, found: PartitionRecovery, run_id: str) -> PartitionRecovery:
         storage, log_dir, at = self._storage, self._log_dir, self._at
