@@ -19,6 +19,7 @@ from tests.unit.logdir.foreign_verbs import VERBS
 from winnow import errors
 from winnow.logdir import checkpoints, metadata, metadata_image, metadata_log
 from winnow.metrics import lineage, prometheus
+from winnow.policy import describe
 from winnow.reading import avro_bounds, avro_values, registry
 from winnow.storage import input_file
 from winnow.storage.s3 import answers
@@ -150,6 +151,8 @@ LIMITS = {
     and answers.LISTING_BYTES == 2**30,
     f"listed tree may have {answers.MOST_LISTED // 10**6} million objects": 1,
     f"{answers.MOST_KEY_BYTES // _MIB} MiB of names": 1,
+    f"its topics and settings {describe._MOST_BYTES // _MIB} MiB": 1,
+    "may have a million lines": describe._MOST_LINES == 10**6,
     "end within five minutes": input_file.MOST_SECONDS == 300,
     f"at most {errors._LONGEST:,} characters": 1,
 }

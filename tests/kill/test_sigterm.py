@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests.kill import log
 from tests.kill.kills import wait_for
 from tests.kill.processes import DAEMON, STANDBY, Run
 from tests.spark.runs import stray_files
+from winnow.errors import StoppedError
 
 
 @pytest.fixture
@@ -102,6 +104,40 @@ def test_spark_stops_only_after_the_job(scratch: Path) -> None:
         run.wait_until_gone()
     assert workers
     assert "it got SIGTERM" in (scratch / "output").read_text()
+
+
+@pytest.fixture
+def pipe(scratch: Path) -> Path:
+    os.mkfifo(scratch / "configs")
+    return scratch / "configs"
+
+
+@pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["to the JVM", "to all"])
+def test_signal_while_settings_are_read_ends_everything(
+    scratch: Path, pipe: Path, send: Callable[[int, int], None]
+) -> None:
+    """The JVM passes no signal on yet: it ended, and its job read for minutes."""
+    with (scratch / "output").open("wb") as output:
+        run = Run(["plan", str(scratch / "log-dir"), "--topic-configs", str(pipe)], output=output)
+        with pipe.open("wb"):  # waits for the job, which waits for an end of the pipe
+            send(run.pid, signal.SIGTERM)
+            sent = time.monotonic()
+            assert run.wait(timeout_seconds=10) in {128 + signal.SIGTERM, -signal.SIGTERM}
+            run.wait_until_gone()
+            assert time.monotonic() - sent < 5
+    assert "Traceback" not in (scratch / "output").read_text()
+
+
+def test_time_limit_ends_a_run_that_reads_settings(scratch: Path, pipe: Path) -> None:
+    with (scratch / "output").open("wb") as output:
+        log_dir = str(scratch / "log-dir")
+        run = Run(["plan", log_dir, "--topic-configs", str(pipe), "--timeout", "1s"], output=output)
+        with pipe.open("wb"):
+            began = time.monotonic()
+            assert run.wait(timeout_seconds=10) == StoppedError.exit_code
+            run.wait_until_gone()
+            assert time.monotonic() - began < 5
+    assert "its time limit of 1 s has passed" in (scratch / "output").read_text()
 
 
 @pytest.mark.parametrize(("verb", "forked_by"), [("recover", DAEMON), ("verify", STANDBY)])

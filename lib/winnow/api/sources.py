@@ -13,6 +13,7 @@ from winnow.cleaning.asked import SettingsAsked
 from winnow.cleaning.request import Request
 from winnow.clock import now_ms
 from winnow.errors import UsageError
+from winnow.policy.describe import UNCHECKED, Check
 from winnow.storage.input_file import MOST_PROPERTIES, MOST_SETTINGS, read_input
 
 T = TypeVar("T")
@@ -37,10 +38,13 @@ def request_of(given: Mapping[str, Any], *, touch: bool) -> Request:
     if options["now"] is None:
         options["now"] = now_ms()
     if options["settings"] is None:
+        stop = options.get("stop")
+        check = UNCHECKED if stop is None else stop.check
         options["settings"] = asked_of(given).parsed(
-            text=lambda file: _read(file, bytes.decode),
-            data=lambda file: _read(file, bytes, most=MOST_PROPERTIES),
+            text=lambda file: _read(file, bytes.decode, check=check),
+            data=lambda file: _read(file, bytes, most=MOST_PROPERTIES, check=check),
             version_option="kafka_version",
+            check=check,
         )
     elif any(given[name] for name in _SOURCES):
         raise UsageError("settings= together with other sources", expected="one or the other")
@@ -84,9 +88,9 @@ def chosen(topics: str | Sequence[str]) -> tuple[str, ...]:
     return globs
 
 
-def _read(file: str, decode: Callable[[bytes], T], *, most: int = MOST_SETTINGS) -> T:
+def _read(file: str, decode: Callable[[bytes], T], *, check: Check, most: int = MOST_SETTINGS) -> T:
     try:
-        return decode(read_input(file, most=most))
+        return decode(read_input(file, most=most, check=check))
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             "can't read a settings file",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from winnow.errors import UsageError
-from winnow.policy.describe import parse_topic_configs_file
+from winnow.policy.describe import UNCHECKED, Check, parse_topic_configs_file
 from winnow.policy.server_properties import parse_server_properties_file
 from winnow.policy.sources import Settings, parse_set, parse_topic_set
 from winnow.policy.versions import asked_version
@@ -54,11 +54,11 @@ class SettingsAsked:
             topic_configs=self.topic_configs and os.path.abspath(self.topic_configs),
         )
 
-    def read(self) -> Settings:
+    def read(self, check: Check = UNCHECKED) -> Settings:
         """Read and parse everything. Raises UsageError for what can't be read or understood, and
         for a pipe or a device.
         """
-        return self.parsed(text=_text, data=partial(_data, most=MOST_PROPERTIES))
+        return self.parsed(text=_text, data=partial(_data, most=MOST_PROPERTIES), check=check)
 
     def parsed(
         self,
@@ -66,10 +66,12 @@ class SettingsAsked:
         text: Callable[[str], str],
         data: Callable[[str], bytes],
         version_option: str = "--kafka-version",
+        check: Check = UNCHECKED,
     ) -> Settings:
         """Parse everything. Raises UsageError for what can't be understood.
 
-        `text`, `data`: read the file of topic configs, and of a broker's properties.
+        `text`, `data`: read the file of topic configs, and of a broker's properties. `check`: is
+        called for each setting, and may raise.
         `version_option`: the name of the version in an error.
         """
         return Settings(
@@ -77,9 +79,11 @@ class SettingsAsked:
             topic_sets=tuple(map(parse_topic_set, self.topic_sets)),
             topic_configs=None
             if self.topic_configs is None
-            else parse_topic_configs_file(text(self.topic_configs), file=self.topic_configs),
+            else parse_topic_configs_file(
+                text(self.topic_configs), file=self.topic_configs, check=check
+            ),
             server_properties=tuple(
-                parse_server_properties_file(data(file), file=file)
+                parse_server_properties_file(data(file), file=file, check=check)
                 for file in self.server_properties
             ),
             allow_other_broker=self.allow_other_broker,
@@ -90,7 +94,7 @@ class SettingsAsked:
 
 def _text(file: str) -> str:
     try:
-        return _data(file).decode().replace("\r\n", "\n").replace("\r", "\n")
+        return _data(file).decode()
     except UnicodeDecodeError as error:
         raise _unreadable(file, f"other bytes at position {error.start}") from error
 

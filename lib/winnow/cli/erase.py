@@ -45,7 +45,7 @@ class EraseOptions:
 def run_erase(call: Call, own: EraseOptions) -> int:
     request, certificate = call.request, own.certificate
     stop = stop_of(request)
-    settings = parse_settings(request)
+    settings = parse_settings(request, stop)
     check_log_dirs(request.log_dirs)
     from winnow.cli.line.keys import given_keys  # noqa: PLC0415 - it loads Arrow
 

@@ -14,7 +14,7 @@ from winnow.cli.options import CommandLine, value_of
 from winnow.clock import now_ms
 from winnow.errors import UsageError
 from winnow.ledger.place import KEY_SUMMARIES, check_ledger, default_ledger, local_path
-from winnow.policy.describe import SettingEntry
+from winnow.policy.describe import UNCHECKED, Check, SettingEntry
 from winnow.policy.sources import Settings
 from winnow.resources import user_state_dir
 from winnow.runtime.stop import Stop
@@ -60,18 +60,20 @@ def stop_of(request: CommandLine) -> Stop:
     return Stop(timeout_s=value_of(request, "timeout"))
 
 
-def read_bytes(file: str, *, option: str, most: int = MOST_SETTINGS) -> bytes:
+def read_bytes(
+    file: str, *, option: str, most: int = MOST_SETTINGS, check: Check = UNCHECKED
+) -> bytes:
     """Read the file that an option names. Raises UsageError if that fails."""
     try:
-        return read_input(file, most=most)
+        return read_input(file, most=most, check=check)
     except OSError as error:
         raise _unreadable(file, option, error.strerror) from error
 
 
-def read_text(file: str, *, option: str) -> str:
+def read_text(file: str, *, option: str, check: Check = UNCHECKED) -> str:
     """Read the file that an option names, as UTF-8. Raises UsageError if that fails."""
     try:
-        return read_bytes(file, option=option).decode().replace("\r\n", "\n").replace("\r", "\n")
+        return read_bytes(file, option=option, check=check).decode()
     except UnicodeDecodeError as error:
         raise _unreadable(file, option, str(error)) from error
 
@@ -85,11 +87,15 @@ def _unreadable(file: str, option: str, found: str | None) -> UsageError:
     )
 
 
-def parse_settings(request: CommandLine) -> Settings:
-    """Parse all settings. Raises UsageError for anything that can't be understood."""
+def parse_settings(request: CommandLine, stop: Stop | None = None) -> Settings:
+    """Parse all settings. Raises UsageError for anything that can't be understood, and
+    StoppedError if `stop` has a reason.
+    """
+    check = UNCHECKED if stop is None else stop.check
     settings = asked_of(request).parsed(
-        text=partial(read_text, option="--topic-configs"),
-        data=partial(read_bytes, option="--server-properties", most=MOST_PROPERTIES),
+        text=partial(read_text, option="--topic-configs", check=check),
+        data=partial(read_bytes, option="--server-properties", most=MOST_PROPERTIES, check=check),
+        check=check,
     )
     of_sets, of_topic_sets = map(request.origins.get, ("sets", "topic_sets"))
     return replace(

@@ -18,7 +18,7 @@ from typer.main import get_command
 from winnow.cli.app import app
 from winnow.cli.call import INTERRUPTED
 from winnow.cli.out import complain, errors, guard_streams, tell_json
-from winnow.cli.signals import Ended, end_by_signals, interrupt_behind
+from winnow.cli.signals import Ended, end_by_signals, end_with_jvm, interrupt_behind
 from winnow.cli.streams import own_streams
 from winnow.cli.text.json_output import failure_to_json
 from winnow.errors import WinnowError
@@ -40,6 +40,7 @@ def main() -> None:
     own_streams()
     guard_streams()
     end_by_signals()
+    end_with_jvm()
     log_in_lines()
     atexit.register(gc.freeze)  # Python's last collection would visit all that is loaded: 0.1 s
     name = Path(sys.argv[0]).name

@@ -44,7 +44,7 @@ def run_prepare(call: Call, own: PrepareOptions) -> int:
     outlets = _begin(call)
     call.now = now = now_of(line)
     stop, most_age_s = stop_of(line), value_of(own, "max_age")
-    settings = parse_settings(line)
+    settings = parse_settings(line, stop)
     preparing = Preparing(
         asked=asked_of(line).for_later(),
         most_age_ms=DAY_MS if most_age_s is None else int(most_age_s * 1_000),

@@ -143,7 +143,7 @@ def prepare(
     asks = verb == "clean" and not (request.yes or request.output)
     if asks:
         confirm_time(now, now_ms())
-    settings = parse_settings(request)
+    settings = parse_settings(request, stop)
     check_log_dirs(request.log_dirs)
     check_log_dirs([*filter(None, [request.work_dir])])
     for path in filter(is_remote, request.output):

@@ -7,16 +7,19 @@ job. So it passes the signal on to the job, and ends as the job ends.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from types import FrameType
 from typing import Any
 
 from winnow.runtime.stop import Stop
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_PARENT_DEATH_SIGNAL = 1
+"""PR_SET_PDEATHSIG, an operation of prctl(2)."""
 
 
 class Ended(KeyboardInterrupt):
@@ -51,6 +54,33 @@ def end_by_signals() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, end)
+
+
+def end_with_jvm() -> None:
+    """Let SIGTERM end this process when the JVM of spark-submit ends. A signal ends the JVM until
+    it passes signals on, and would leave this process behind.
+    """
+    jvm = _jvm()
+    if jvm is not None:
+        _when_parent_ends(signal.SIGTERM)
+        if os.getppid() != jvm:  # it has ended meanwhile
+            signal.raise_signal(signal.SIGTERM)
+
+
+def _jvm() -> int | None:
+    """Return the process of spark-submit if it started this one. The environment alone may be that
+    of a script which runs this command.
+    """
+    parent = os.getppid()
+    with suppress(OSError):  # no Linux, or it has ended
+        if "PYSPARK_GATEWAY_PORT" in os.environ:
+            with open(f"/proc/{parent}/comm", "rb") as file:
+                return parent if file.read() == b"java\n" else None
+    return None
+
+
+def _when_parent_ends(number: int) -> None:
+    ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, number)
 
 
 class Signals:
@@ -137,3 +167,5 @@ def let_jvm_pass_signals_on(gateway: Any, *, ours: bool) -> None:  # noqa: ANN40
             a_class("sun.misc.SignalHandler"), kill
         )
         sun.Signal.handle(sun.Signal(name), handler)
+    if not ours and _jvm() is not None:
+        _when_parent_ends(0)  # from now on, the run itself reports the end of a JVM

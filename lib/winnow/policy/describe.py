@@ -20,8 +20,9 @@ Sections of users, clients, groups and loggers are ignored.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from sys import getsizeof, intern
 
 from winnow.budget import Budget
 from winnow.errors import UsageError
@@ -57,9 +58,18 @@ _TOPIC_OVERRIDE = "DYNAMIC_TOPIC_CONFIG"
 _OTHER = ("other", "")
 _OPTION = "--topic-configs"
 _MOST_LINES = 1_000_000
-"""Lines with a setting or a topic. Each takes up to 1 KB of memory."""
+"""Lines with a setting or a topic."""
+_MOST_BYTES = 256 << 20
+"""What is kept of them, in memory: more than 350,000 topics with a setting each."""
+_SECTION_BYTES, _ENTRY_BYTES = 256, 240
+"""What a section and a setting take in memory beside their texts."""
 MOST_NOTES = 20
 """Notes of a kind about one file; further ones are counted."""
+_LONGEST_KEY = 200
+"""Characters of a key that a note shows."""
+Check = Callable[[], object]
+"""Is called for each setting, and may raise, as when a run is to stop."""
+UNCHECKED: Check = bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +97,7 @@ class DescribedConfigs:
         return self.entries.get((kind, str(name)), {})
 
 
-def parse_topic_configs(text: str) -> DescribedConfigs:
+def parse_topic_configs(text: str, *, check: Check = UNCHECKED) -> DescribedConfigs:
     """Parse both forms, which may be mixed.
 
     Raises UsageError, naming the line, for anything else. A key that a broker printed and Winnow
@@ -95,32 +105,54 @@ def parse_topic_configs(text: str) -> DescribedConfigs:
     of one key, and an unknown key in a line `TOPIC KEY=VALUE` become `Wrong`: they affect the
     topics for which they count, not the run.
     """
-    reader = _Reader()
-    for number, line in enumerate(text.lstrip("\ufeff").splitlines(), start=1):
+    reader = _Reader(check)
+    for number, line in enumerate(_lines(text.removeprefix("\ufeff")), start=1):
         if line.strip() and not line.lstrip().startswith(("#", *_WARNINGS)):
             reader.read(line, f"{_OPTION} line {number}")
     return DescribedConfigs(
-        entries=reader.entries,
-        described=frozenset(reader.described),
-        notes=counted_notes(list(dict.fromkeys(reader.notes)), what=_OPTION),
+        entries=reader.entries, described=frozenset(reader.described), notes=reader.notes.all()
     )
 
 
-def counted_notes(notes: Sequence[str], *, what: str) -> tuple[str, ...]:
-    """Return the first notes about `what`, and a note with the number of all others."""
-    more = len(notes) - MOST_NOTES
-    return (
-        tuple(notes)
-        if more <= 1
-        else (*notes[:MOST_NOTES], f"{what}: {more:,} more settings are ignored")
-    )
+def _lines(text: str) -> Iterator[str]:
+    """Yield the lines of a text, without a list of all of them."""
+    begin = 0
+    while begin < len(text):
+        end = text.find("\n", begin)
+        end = len(text) if end < 0 else end
+        yield text[begin:end]
+        begin = end + 1
 
 
-def parse_topic_configs_file(text: str, *, file: str) -> DescribedConfigs:
+class Notes:
+    """The first notes of a kind about one file, and the number of further ones."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._first: dict[str, None] = {}
+        self._more = 0
+
+    @property
+    def are_enough(self) -> bool:
+        """Return whether further notes are only counted, whatever they say."""
+        return len(self._first) == MOST_NOTES
+
+    def add(self, note: str) -> None:
+        if not self.are_enough:
+            self._first[note] = None
+        elif note not in self._first:
+            self._more += 1
+
+    def all(self) -> tuple[str, ...]:
+        more = f"{self._what}: {self._more:,} more settings are ignored"
+        return (*self._first, *([more] if self._more else []))
+
+
+def parse_topic_configs_file(text: str, *, file: str, check: Check = UNCHECKED) -> DescribedConfigs:
     """Like `parse_topic_configs`. UsageError also for a file that names neither a topic nor a
     broker: the command that was to write it has failed.
     """
-    found = parse_topic_configs(text)
+    found = parse_topic_configs(text, check=check)
     if not found.entries:
         raise UsageError(
             "the file of topic configs names no topic",
@@ -145,31 +177,41 @@ def reported_entry(
     parse = parse_topic_value if of_topic else parse_broker_value
     value = unless_wrong(parse, key, text, where=where)
     if value is None:
-        return f"{key} is unknown to Winnow and ignored" if of_topic else None
+        return f"{key[:_LONGEST_KEY]} is unknown to Winnow and ignored" if of_topic else None
     return SettingEntry(key, value, where)
 
 
+def _budget(most: int, unit: str) -> Budget:
+    return Budget(
+        most,
+        unit,
+        "the file of topic configs is too large",
+        hint="Print the configs of fewer topics at a time, or without --all.",
+        error=UsageError,
+    )
+
+
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, check: Check) -> None:
+        self._check = check
         self._section: Section | None = None
         self._overrides_only = True
         self.entries: dict[Section, dict[str, SettingEntry]] = {}
         self.described: set[Section] = set()
-        self.notes: list[str] = []
-        self._lines = Budget(
-            _MOST_LINES, "lines and settings", "the file of topic configs is too large",
-            hint="Print the configs of fewer topics at a time, or without --all.", error=UsageError,
-        )  # fmt: skip
+        self.notes = Notes(_OPTION)
+        self._lines = _budget(_MOST_LINES, "lines and settings")
+        self._memory = _budget(_MOST_BYTES, "bytes of memory")
 
     def read(self, line: str, where: str) -> None:
-        self._lines.take(1, where)
+        self._count(where)
         text = line.strip()
         if section := _SECTION.match(text):
-            self._open(section["entity"], overrides_only=section["which"] != "All")
+            self._open(section["entity"], where, overrides_only=section["which"] != "All")
         elif one_line := _ONE_LINE.match(text):
-            self._open(one_line["entity"], overrides_only=True)
-            for pair in filter(None, _NEXT_PAIR.split(one_line["pairs"].strip())):
-                self._lines.take(1, where)
+            self._open(one_line["entity"], where, overrides_only=True)
+            pairs = _NEXT_PAIR.split(one_line["pairs"].strip(), self._lines.left + 1)
+            for pair in filter(None, pairs):
+                self._count(where)
                 key, _, value = pair.partition("=")
                 self._printed(key, value, where)
         elif (
@@ -192,7 +234,7 @@ class _Reader:
         else:
             self._plain(text, where)
 
-    def _open(self, entity: str, *, overrides_only: bool) -> None:
+    def _open(self, entity: str, where: str, *, overrides_only: bool) -> None:
         self._overrides_only = overrides_only
         kind, _, name = entity.partition(" ")
         name = name.strip("'\"")
@@ -205,7 +247,7 @@ class _Reader:
         else:
             self._section = _OTHER
         if self._section not in {ALL_BROKERS, _OTHER}:
-            self.entries.setdefault(self._section, {})
+            self._of(self._section, where)
         self.described.add(self._section)
 
     def _printed(self, key: str, value: str, where: str, *, synonyms: str = "") -> None:
@@ -213,16 +255,21 @@ class _Reader:
         section = self._section or _OTHER
         if section == _OTHER or value == "null":
             return
-        read = reported_entry(section, key, value, where=where, dynamic=self._overrides_only)
+        dynamic = self._overrides_only
+        read = reported_entry(section, intern(key), value, where=where, dynamic=dynamic)
         if isinstance(read, str):
-            self.notes.append(f"{_OPTION}: {read}")
+            self.notes.add(f"{_OPTION}: {read}")
         elif read is not None:
-            sources = _SYNONYM_SOURCE.findall(synonyms)
-            overridden = _TOPIC_OVERRIDE in sources or (not sources and self._overrides_only)
+            sources = (found[1] for found in _SYNONYM_SOURCE.finditer(synonyms))
+            source = next(sources, None)
+            overridden = (
+                self._overrides_only
+                if source is None
+                else source == _TOPIC_OVERRIDE or _TOPIC_OVERRIDE in sources
+            )
             if section[0] == "topic" and not overridden:
                 section = ("effective", section[1])
-                source = sources[0] if sources else "unknown source"
-                read = replace(read, where=f"{where}, {source}")
+                read = replace(read, where=f"{where}, {source or 'unknown source'}")
             self._add(read, section)
 
     def _plain(self, line: str, where: str) -> None:
@@ -235,19 +282,20 @@ class _Reader:
                 found=repr(line),
                 where=where,
             )
-        self.entries.setdefault(("topic", topic), {})
+        section = ("topic", topic)
+        self._of(section, where)
         if equals:
-            key = key.strip()
+            key = intern(key.strip())
             read = unless_wrong(parse_topic_value, key, value, where=where)
             if read is None:  # typed wrongly, perhaps: what was meant is unknown
                 read = Wrong(str(unknown_topic_key(key, where=where)))
-            self._add(SettingEntry(key, read, where), ("topic", topic))
+            self._add(SettingEntry(key, read, where), section)
 
     def _add(self, entry: SettingEntry, section: Section) -> None:
-        known = self.entries.setdefault(section, {})
+        known = self._of(section, entry.where)
         before = known.get(entry.key)
         if before is None or isinstance(entry.value, Wrong):
-            known[entry.key] = entry
+            self._keep(entry, known)
         elif not isinstance(before.value, Wrong) and before.value != entry.value:
             error = UsageError(
                 f"{' '.join(section).strip()} has two values for {entry.key}",
@@ -255,4 +303,29 @@ class _Reader:
                 found=str(entry.value),
                 where=entry.where,
             )
-            known[entry.key] = replace(entry, value=Wrong(str(error)))
+            self._keep(replace(entry, value=Wrong(str(error))), known)
+
+    def _of(self, section: Section, where: str) -> dict[str, SettingEntry]:
+        known = self.entries.get(section)
+        if known is None:
+            self._memory.take(_SECTION_BYTES + getsizeof(section[1]), where)
+            known = self.entries[section] = {}
+        return known
+
+    def _keep(self, entry: SettingEntry, known: dict[str, SettingEntry]) -> None:
+        before = known.get(entry.key)
+        if before is not None:
+            self._memory.give_back(_bytes_of(before))
+        self._memory.take(_bytes_of(entry), entry.where)
+        known[entry.key] = entry
+
+    def _count(self, where: str) -> None:
+        """Count a line or a setting."""
+        self._check()
+        self._lines.take(1, where)
+
+
+def _bytes_of(entry: SettingEntry) -> int:
+    value = entry.value
+    text = value.why if isinstance(value, Wrong) else value
+    return _ENTRY_BYTES + sum(map(getsizeof, (entry.key, entry.where, text)))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from winnow.errors import UsageError
 from winnow.policy.config import BY_BROKER_NAME, BY_TOPIC_NAME
-from winnow.policy.describe import MOST_NOTES, SettingEntry, counted_notes
+from winnow.policy.describe import UNCHECKED, Check, Notes, SettingEntry
 from winnow.policy.keys import Ignored, Wrong, parse_broker_value, unknown_key, unless_wrong
 from winnow.policy.other_properties import check_is_of_a_broker, from_providers, not_asked
 
@@ -75,7 +75,9 @@ class ServerProperties:
         return frozenset(map(int, nodes)) if known else None
 
 
-def parse_server_properties(text: str, *, file: str = "--server-properties") -> ServerProperties:
+def parse_server_properties(
+    text: str, *, file: str = "--server-properties", check: Check = UNCHECKED
+) -> ServerProperties:
     """Parse Kafka's own file as it is. UsageError, naming the line, for a line that is none. A
     wrong value becomes `Wrong`: it affects the topics for which it counts, not the run.
 
@@ -85,11 +87,12 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
     import javaproperties  # noqa: PLC0415 - it loads http, email and XML, and most runs are given no such file
 
     entries: dict[str, SettingEntry] = {}
-    notes: list[str] = []
+    notes = Notes(file)
     own: dict[str, str] = {}
     line = 1
     try:
         for element in javaproperties.parse(text):
+            check()
             where = f"{file} line {line}"
             line += len(element.source.splitlines())
             if not isinstance(element, javaproperties.KeyValue):
@@ -98,17 +101,11 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
             parsed = unless_wrong(parse_broker_value, element.key, element.value, where=where)
             if parsed is not None:
                 entries[element.key] = SettingEntry(element.key, parsed, where)
-            elif len(notes) > MOST_NOTES and _is_noted(element.key):
-                notes.append("")
             elif element.key in BY_TOPIC_NAME:
-                notes.append(
-                    f"{where}: {element.key} is a topic config, which a broker ignores here"
-                )
-            elif _is_noted(element.key):
-                notes.append(
-                    f"{unknown_key(element.key, list(BY_BROKER_NAME), where=where)} Ignored, as by "
-                    "a broker."
-                )
+                notes.add(f"{where}: {element.key} is a topic config, which a broker ignores here")
+            elif element.key.startswith("log."):  # it looks like a setting of logs
+                unknown = "" if notes.are_enough else _unknown(element.key, where)
+                notes.add(unknown)
     except javaproperties.InvalidUEscapeError as error:
         raise UsageError(
             "a line that can't be understood",
@@ -135,7 +132,7 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
         )
     return ServerProperties(
         entries,
-        counted_notes(notes, what=file),
+        notes.all(),
         metadata_log_dir=None if _METADATA_DIR in provided else own.get(_METADATA_DIR) or None,
         file=file,
         node_id=int(node_id) if _NODE_ID.fullmatch(node_id) else None,
@@ -145,17 +142,18 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
     )
 
 
-def _is_noted(key: str) -> bool:
-    """Return whether a key without effect is worth a note: it looks like a setting of logs."""
-    return key in BY_TOPIC_NAME or key.startswith("log.")
+def _unknown(key: str, where: str) -> str:
+    return f"{unknown_key(key, list(BY_BROKER_NAME), where=where)} Ignored, as by a broker."
 
 
-def parse_server_properties_file(data: bytes, *, file: str) -> ServerProperties:
+def parse_server_properties_file(
+    data: bytes, *, file: str, check: Check = UNCHECKED
+) -> ServerProperties:
     """Like `parse_server_properties`. UsageError also for the file of another program.
 
     Kafka reads it with Properties.load(InputStream), which is Latin-1 by definition.
     """
     text = data.removeprefix(codecs.BOM_UTF8).decode("latin-1")
-    server = parse_server_properties(text, file=file)
+    server = parse_server_properties(text, file=file, check=check)
     check_is_of_a_broker(server.own, file=file)
     return server

@@ -117,6 +117,7 @@ ALLOWED = {
     "cli/inputs.py": "files and directories that the user names",
     "cli/main.py": "the private directory of the run",
     "cli/profile.py": "/proc",
+    "cli/signals.py": "/proc",
     "cli/line/saved.py": "files and directories that the user names",
     "report/certificate.py": "whether a file is beside one that the user names",
     "api/erasing.py": "whether the user names a file",

@@ -72,7 +72,7 @@ class PreparedSettings:
             return failure(_without_content(error, asked) if asked.files else error)
 
     def _complete(self, asked: SettingsAsked) -> Settings:
-        return with_metadata(asked.read(), Places(), self._dirs, self._stop)[0]
+        return with_metadata(asked.read(self._stop.check), Places(), self._dirs, self._stop)[0]
 
 
 def _without_content(error: Exception, asked: SettingsAsked) -> Exception:
