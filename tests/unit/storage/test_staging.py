@@ -13,6 +13,7 @@ import pytest
 
 from winnow.errors import LinkError
 from winnow.logdir.commit.staging import remove_staging
+from winnow.storage.live.identity import acting_as
 from winnow.storage.live.read_view import ReadView, ViewStorage, reading
 from winnow.storage.live.staging import StagingStorage
 from winnow.storage.places import Places, storage_of
@@ -122,6 +123,56 @@ def test_writes_have_only_the_permissions_of_the_owner(partition: Path, place: P
         STORAGE.new_file(f"{partition}/.winnow-run/a")
     with pytest.raises((LinkError, PermissionError)):
         STORAGE.mkdir(f"{partition}/.winnow-run/a")
+    assert not [*outside.iterdir()]
+
+
+@root_only
+@pytest.mark.parametrize("mode", [0o755, 0o775, 0o757])
+@pytest.mark.parametrize("act", ["mkdir", "new_file", "rename", "unlink", "rmdir"])
+def test_directory_of_root_in_one_of_others_is_not_written_as_root(
+    place: Path, partition: Path, mode: int, act: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as `lost+found`, which the owner of the log directory can rename. A link takes its place
+    between the look at its owner and the call.
+    """
+    outside, log_dir = place / "outside", place / "log"
+    for directory in (log_dir, outside, outside / "empty"):
+        directory.mkdir(mode=0o700)
+    (outside / "file").touch()
+    os.chown(log_dir, OWNER if mode == 0o755 else 0, OWNER)
+    log_dir.chmod(mode)
+    at = partition.rename(log_dir / "t-0")
+    real = os.geteuid
+
+    def swapped() -> int:
+        if at.exists() and not at.is_symlink():
+            at.rename(log_dir / "was")
+            at.symlink_to(outside)
+        return real()
+
+    monkeypatch.setattr(os, "geteuid", swapped)
+    acts = {
+        "mkdir": lambda: STORAGE.mkdir(f"{at}/new"),
+        "new_file": lambda: STORAGE.new_file(f"{at}/new"),
+        "rename": lambda: STORAGE.rename(f"{at}/file", f"{at}/new"),
+        "unlink": lambda: STORAGE.unlink(f"{at}/file"),
+        "rmdir": lambda: STORAGE.rmdir(f"{at}/empty"),
+    }
+    with pytest.raises((PermissionError, LinkError)):
+        acts[act]()
+    assert sorted(one.name for one in outside.iterdir()) == ["empty", "file"]
+
+
+@root_only
+def test_groups_of_root_give_the_owner_no_access(partition: Path, place: Path) -> None:
+    os.chown(partition, OWNER, OWNER)
+    outside = place / "outside"
+    outside.mkdir()
+    outside.chmod(0o770)  # of the group of root
+    (partition / ".winnow-run").symlink_to(outside)
+    with acting_as(OWNER, OWNER), pytest.raises(PermissionError):
+        (partition / ".winnow-run" / "a").mkdir()
+    assert os.access("/root", os.W_OK)
     assert not [*outside.iterdir()]
 
 

@@ -8,18 +8,17 @@ and every file and directory belongs to the owner of the partition directory fro
 
 from __future__ import annotations
 
-import ctypes
+import errno
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
-from typing import Any
 
 from winnow.storage.attributes import remember_made
 from winnow.storage.contract import NewFile
 from winnow.storage.creating import PRIVATE
 from winnow.storage.guarded import create_whole_path, link_on, naming, status_of
+from winnow.storage.live.identity import acting_as
 from winnow.storage.local import LocalStorage, NewLocalFile
 
 _DIRECTORY = 0o700
@@ -64,24 +63,31 @@ def _as_owner(path: str) -> Iterator[None]:
     """Access the file system as the owner of the directory of `path`, in this thread. So nothing is
     reached, through a link either, that this user could not reach.
     """
-    above = os.path.dirname(path)
-    owner = status_of(above)
-    if not stat.S_ISDIR(owner.st_mode):
-        raise link_on(above)
-    if os.geteuid() != 0 or owner.st_uid == 0:
+    owner = _owner_of(os.path.dirname(path))
+    if os.geteuid() != 0 or owner is None:
         yield
         return
-    group, user = os.getegid(), os.geteuid()
-    _library().setfsgid(owner.st_gid)
-    _library().setfsuid(owner.st_uid)
-    try:
+    with acting_as(owner.st_uid, owner.st_gid):
         yield
-    finally:
-        _library().setfsuid(user)
-        _library().setfsgid(group)
 
 
-@cache
-def _library() -> Any:  # noqa: ANN401 - what ctypes makes of a C library has no type
-    """Return the C library. Its calls concern the calling thread alone."""
-    return ctypes.CDLL(None)
+def _owner_of(directory: str) -> os.stat_result | None:
+    """Return the status of the deepest directory of a path that does not belong to root: its owner
+    could put a link in place of what lies below, such as of a `lost+found`. None: all are root's.
+
+    Raises PermissionError where others may put a link, and nobody knows who.
+    """
+    at = directory
+    while True:
+        status = status_of(at)
+        if not stat.S_ISDIR(status.st_mode):
+            raise link_on(at)
+        if status.st_uid != 0:
+            return status
+        groups = stat.S_IWGRP if status.st_gid != 0 else 0
+        if status.st_mode & (stat.S_IWOTH | groups) and not status.st_mode & stat.S_ISVTX:
+            what = f"others may change {at}, and {directory} below it belongs to root"
+            raise PermissionError(errno.EPERM, what, directory)
+        if at == "/":
+            return None
+        at = os.path.dirname(at)
