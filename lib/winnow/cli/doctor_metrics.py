@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from winnow.cli.options import CommandLine
 from winnow.cli.out import complain
 from winnow.clock import now_ms
 from winnow.errors import WinnowError
-from winnow.metrics.growth import Growth, earlier_sizes, growth_of
+from winnow.metrics.growth import Earlier, Growth, earlier_sizes, growth_of
 from winnow.metrics.prometheus import read_metrics, tell_prometheus
 
 if TYPE_CHECKING:
@@ -31,7 +32,9 @@ class DoctorOutlet:
             return ()
         from winnow.metrics.doctor import gauges_of  # noqa: PLC0415 - an extra
 
-        earlier = earlier_sizes(read_metrics(target))
+        earlier: Earlier = {}
+        with suppress(OSError):  # `_send` reports it
+            earlier = earlier_sizes(read_metrics(target))
         growth = growth_of(found.disks, earlier, now=found.now)
         _send(target, gauges_of(found, growth, earlier, ended=now_ms()))
         return growth

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from winnow.clock import DAY_MS
+from winnow.clock import DAY_MS, LATEST_MS
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _LEAST_MS = 3_600_000
 """Growth is unknown before an earlier size is this old."""
+_MOST_BYTES = 2**63
 OLDER, NEWER = "older", "newer"
 EARLIER_BYTES, EARLIER_TIME = "winnow_doctor_earlier_used_bytes", "winnow_doctor_earlier_unixtime"
 
@@ -79,7 +80,9 @@ def kept_sizes(disks: Sequence[Disk], earlier: Earlier, *, now: int) -> dict[str
 
 
 def earlier_sizes(families: Sequence[Metric]) -> dict[str, list[Used]]:
-    """Return the earlier sizes in the metrics of the last run. Empty if there are none."""
+    """Return the earlier sizes in the metrics of the last run. Empty if there are none, or none
+    that a run can have written.
+    """
     values: dict[str, dict[tuple[str, str], float]] = {EARLIER_BYTES: {}, EARLIER_TIME: {}}
     for family in families:
         for sample in family.samples:
@@ -88,7 +91,7 @@ def earlier_sizes(families: Sequence[Metric]) -> dict[str, list[Used]]:
                 values[sample.name][labels["log_dir"], labels["at"]] = sample.value
     found: dict[str, list[Used]] = {}
     for at, used in values[EARLIER_BYTES].items():
-        if at in values[EARLIER_TIME]:
-            earlier = Used(round(values[EARLIER_TIME][at] * 1000), round(used))
-            found.setdefault(at[0], []).append(earlier)
+        seconds = values[EARLIER_TIME].get(at, -1.0)
+        if 0 <= used <= _MOST_BYTES and 0 <= seconds <= LATEST_MS / 1000:  # false for NaN
+            found.setdefault(at[0], []).append(Used(round(seconds * 1000), round(used)))
     return {log_dir: sorted(sizes, key=lambda u: u.at_ms) for log_dir, sizes in found.items()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from pathlib import Path
 
 import pytest
@@ -74,3 +76,41 @@ def test_clock_that_was_set_back_gives_no_growth(tmp_path: Path) -> None:
     assert look(file, 200, NOW - DAY_MS) == ()
     [growth] = look(file, 300, NOW)
     assert growth.bytes == 100
+
+
+@pytest.mark.parametrize(
+    ("used", "at"),
+    [
+        *[(used, "1") for used in ("NaN", "+Inf", "1e300", "-1")],
+        *[("1", at) for at in ("NaN", "-Inf", "-1e300", "1e300", "1e18")],
+    ],
+)
+def test_values_that_no_run_wrote_are_unknown(tmp_path: Path, used: str, at: str) -> None:
+    """The directory of the file may be that of another user."""
+    file = tmp_path / "w.prom"
+    assert look(file, 100, NOW) == ()
+    text = file.read_text()
+    for name, value in (("used_bytes", used), ("unixtime", at)):
+        text = re.sub(rf"(winnow_doctor_earlier_{name}{{[^}}]*}}) .*", rf"\1 {value}", text)
+    file.write_text(text)
+    assert look(file, 200, NOW + DAY_MS) == ()
+    [growth] = look(file, 300, NOW + 2 * DAY_MS)
+    assert growth == Growth("/logs", NOW + DAY_MS, 100, 100.0, 7.0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# TYPE \u2028 histogram\nc 1\n# UNIT d seconds\n",  # an IndexError in the library
+        "a{" + ",".join(f'l{n}="x"' for n in range(200_000)) + "} 1\n",  # took 27 s
+        'a{l="' + '\\"' * 500_000 + '"} 1\n',
+    ],
+    ids=["an error in the parser", "many labels", "many quotes"],
+)
+def test_file_that_is_not_of_metrics_is_replaced_at_once(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "w.prom"
+    file.write_text(text, encoding="utf-8")
+    begun = time.process_time()
+    assert look(file, 100, NOW) == ()
+    assert time.process_time() - begun < 1
+    assert "winnow_doctor_earlier_used_bytes" in file.read_text()
