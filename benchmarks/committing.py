@@ -1,11 +1,13 @@
-"""`commit` of many small partitions: seconds from the lock to its release, and seconds of CPU;
-writes commit-of-many-partitions.md.
+"""`commit` of many small partitions: seconds from the lock to its release, and seconds of CPU; and
+the seconds in which the broker of the same log directory stops and starts. Writes
+commit-of-many-partitions.md.
 
-    .venv/bin/python benchmarks/committing.py [--partitions 400] [--segments 4] [--repeat 5]
+    .venv/bin/python benchmarks/committing.py [--partitions 400] [--kib 2253] [--repeat 5]
         [--on DIR] [--beside CHECKOUT]
 
-They are prepared once. Each run commits a copy, in a process of its own. `--beside`: another
-checkout of Winnow, set up, which takes turns with this one.
+A broker makes the topic, and its partitions are filled and prepared once. Each run commits a copy,
+in a process of its own. `--beside`: another checkout of Winnow, set up, which takes turns with this
+one.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,16 +30,16 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "lib")]
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cache" / "numba"))
 
-from benchmarks.data import DATA  # noqa: E402 - needs the path above
+from benchmarks.cases import Case  # noqa: E402 - needs the path above
+from benchmarks.data import DATA, make  # noqa: E402
 from benchmarks.machine import describe_machine, say  # noqa: E402
-from benchmarks.many import make  # noqa: E402
-from winnow.logdir.names import (  # noqa: E402
-    HIGH_WATERMARK_CHECKPOINT,
-    RECOVERY_POINT_CHECKPOINT,
-)
+from tests.kafka.judge.broker import Broker  # noqa: E402
 
 AIMS = {400: 1.5, 4_000: 8.0}
 """Most seconds from the lock to its release, by partitions."""
+MOST_OF_A_RESTART = 0.15
+"""Most seconds from the lock to its release, as a share of the broker's stop and start."""
+SEGMENT_BYTES = 1 << 20
 _COMMIT = """\
 import json, resource, sys, time
 import winnow
@@ -63,24 +66,36 @@ class Commit:
     """Seconds of CPU meanwhile."""
 
 
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Seconds of a broker."""
+
+    stop: float
+    start: float
+
+
 def main() -> None:
     options = parse(sys.argv[1:])
     options.on.mkdir(parents=True, exist_ok=True)
     root = Path(tempfile.mkdtemp(dir=options.on, prefix="committing-"))
     checkouts = {"this": ROOT} | ({"other": options.beside.resolve()} if options.beside else {})
     found: dict[str, list[Commit]] = {name: [] for name in checkouts}
+    restarts: list[Restart] = []
     try:
         say(f"making and preparing {options.partitions} partitions in {root}")
-        make(root, options.partitions, options.segments, 1.0)
+        broker = fill(root, options.partitions, options.kib)
         prepare(root)
         for turn in range(options.repeat):
             for name in sorted(checkouts, reverse=bool(turn % 2)):
                 one = commit(root, checkouts[name], options.partitions)
                 found[name].append(one)
                 say(f"{turn + 1}/{options.repeat} {name}: {one.seconds:.2f} s, CPU {one.cpu:.2f} s")
+        for turn in range(options.repeat):
+            restarts.append(one_restart := restart(broker))
+            say(f"{turn + 1}/{options.repeat} broker: {one_restart}")
     finally:
         shutil.rmtree(root)
-    options.output.write_text(report(found, options), encoding="utf-8")
+    options.output.write_text(report(found, restarts, options), encoding="utf-8")
     say(f"written: {options.output}")
 
 
@@ -89,7 +104,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--partitions", type=int, default=400)
-    parser.add_argument("--segments", type=int, default=4, help="of each partition")
+    parser.add_argument("--kib", type=int, default=2253, help="of each partition")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--on", type=Path, default=DATA, help="a directory of the disk to measure")
     parser.add_argument("--beside", type=Path, help="another checkout")
@@ -101,12 +116,30 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def fill(root: Path, partitions: int, kib: int) -> Broker:
+    """Let a broker make a topic, and fill its partitions. Return the broker, stopped."""
+    case = Case("committing", partitions=partitions, partition_kib=kib)
+    settings = {"num.partitions": str(partitions)}
+    broker = Broker(root / "log-dir", home=root / "home", settings=settings)
+    with broker:
+        broker.create_topic(case.topic)
+    make(case, partitions * kib << 10, root, segment_bytes=SEGMENT_BYTES)
+    return broker
+
+
 def prepare(root: Path) -> None:
-    log_dir = root / "log-dir"
-    shutil.copy(log_dir / HIGH_WATERMARK_CHECKPOINT, log_dir / RECOVERY_POINT_CHECKPOINT)
-    command = [str(ROOT / "spark-submit.sh"), "prepare", str(log_dir), "--quiet"]
+    command = [str(ROOT / "spark-submit.sh"), "prepare", str(root / "log-dir"), "--quiet"]
     command += ["--topic-configs", str(root / "topic-configs.txt"), "--keep-free", "0"]
     subprocess.run([*command, "--max-age", "240h"], check=True, stdout=subprocess.DEVNULL)
+
+
+def restart(broker: Broker) -> Restart:
+    """Start a broker and stop it. What is prepared is ignored."""
+    begun = time.perf_counter()
+    broker.start()
+    started = time.perf_counter()
+    broker.stop()
+    return Restart(stop=time.perf_counter() - started, start=started - begun)
 
 
 def commit(root: Path, checkout: Path, partitions: int) -> Commit:
@@ -159,7 +192,9 @@ def stamp_again(log_dir: Path) -> None:
         write_prepared(storage, str(staging), replace(prepared, groups=groups))
 
 
-def report(found: dict[str, list[Commit]], options: argparse.Namespace) -> str:
+def report(
+    found: dict[str, list[Commit]], restarts: Sequence[Restart], options: argparse.Namespace
+) -> str:
     names = {"this": "this version", "other": "the other checkout"}
     lines = [
         "# A commit of many small partitions",
@@ -174,7 +209,7 @@ def report(found: dict[str, list[Commit]], options: argparse.Namespace) -> str:
     aim = AIMS.get(options.partitions)
     if aim is not None:
         lines += [f"{options.partitions:,} partitions may take {aim} s.", ""]
-    what = f"{options.partitions:,} partitions of {options.segments} segments"
+    what = f"{options.partitions:,} partitions of {options.kib:,} KiB"
     lines += [f"| {what} | s | least-most | CPU s | CPU ms each |", "|---|--:|--:|--:|--:|"]
     for name, runs in found.items():
         seconds = sorted(run.seconds for run in runs)
@@ -184,6 +219,11 @@ def report(found: dict[str, list[Commit]], options: argparse.Namespace) -> str:
             f"| {seconds[0]:.2f}-{seconds[-1]:.2f} | {cpu:.2f} "
             f"| {cpu / options.partitions * 1000:.2f} |"
         )
+    stop = statistics.median(restart.stop for restart in restarts)
+    start = statistics.median(restart.start for restart in restarts)
+    share = statistics.median(run.seconds for run in found["this"]) / (stop + start)
+    lines += ["", f"A broker of this directory stops in {stop:.2f} s and starts in {start:.2f} s."]
+    lines += [f"The commit takes {share:.2f} of that, and may take {MOST_OF_A_RESTART}."]
     return "\n".join([*lines, ""])
 
 
