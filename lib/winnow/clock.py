@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from datetime import UTC, datetime, timedelta
+from functools import cache
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DAY_MS = 86_400_000
@@ -41,6 +42,7 @@ def ms_of(moment: datetime, *, up: bool = False) -> int:
 UNKNOWN_BOOT = "unknown"
 
 
+@cache
 def boot_id() -> str:
     """Return the id of this boot of the machine, UNKNOWN_BOOT if the system has none."""
     try:

@@ -130,7 +130,7 @@ def list_again(
     }
     to_read = found.bases if trusted_end is None else _below(found.bases, trusted_end)
     listing = _listing(storage, found, to_read=[b for b in to_read if b not in same], same=same)
-    return replace(listing, recovered=recovered)
+    return listing if recovered is None else replace(listing, recovered=recovered)
 
 
 def _below(bases: Sequence[int], trusted_end: int) -> list[int]:

@@ -46,6 +46,8 @@ class Entry:
     """Bytes of the blocks that it takes, as `df` counts them: a sparse file takes less than its
     size. None: the storage has no blocks.
     """
+    links: int = field(default=1, compare=False)
+    """Names of the file."""
 
     @property
     def inode(self) -> tuple[int, ...]:

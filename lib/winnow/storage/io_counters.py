@@ -18,7 +18,11 @@ sums only grow: subtract two to measure the work between them, of one thread.
 
 def count_io(*, read: int = 0, written: int = 0, files: int = 0, read_back_ns: int = 0) -> None:
     """Add to `MOVED`. Nothing but reports depends on it."""
-    MOVED.update(read=read, written=written, files=files, read_back_ns=read_back_ns)
+    # Not `update`, which takes as long as a small file.
+    MOVED["read"] += read
+    MOVED["written"] += written
+    MOVED["files"] += files
+    MOVED["read_back_ns"] += read_back_ns
 
 
 @contextmanager

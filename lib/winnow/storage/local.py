@@ -187,6 +187,7 @@ def entry_of(name: str, status: os.stat_result, *, leads_to_dir: bool = False) -
         leads_to_dir=leads_to_dir,
         stamp=stamp_of(status),
         allocated=status.st_blocks * _BLOCK_BYTES,
+        links=status.st_nlink,
     )
 
 

@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NoReturn, TypeVar
 
 from winnow.errors import CorruptLogError
@@ -189,10 +190,12 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-def _depth(raw: object) -> int:
-    if not isinstance(raw, dict | list):
-        return 0
-    return 1 + max(map(_depth, raw.values() if isinstance(raw, dict) else raw), default=0)
+def _depth(raw: Any) -> int:  # noqa: ANN401
+    depth, level = 0, [raw]
+    while level := [one for one in level if type(one) in {dict, list}]:
+        inside = (one.values() if isinstance(one, dict) else one for one in level)
+        depth, level = depth + 1, [*chain.from_iterable(inside)]
+    return depth
 
 
 def _encodes(text: str) -> bool:

@@ -107,13 +107,13 @@ def _by_place(method: Callable[_P, _R], *, changes: int | None = None) -> Callab
     """Return a method of `Places` that calls the same method of the path's storage. `changes`: the
     number of the argument that is changed. The method first checks that this process still may.
     """
+    name, at = method.__name__, 1 + (changes or 0)
 
     def call(*arguments: _P.args, **named: _P.kwargs) -> _R:
-        _, *given = arguments
-        path = str(given[changes or 0])
-        if changes is not None:
+        path = str(arguments[at])
+        if changes is not None and _FENCES:
             check_fences(path)
-        answer: _R = getattr(storage_of(path), method.__name__)(*given, **named)
+        answer: _R = getattr(storage_of(path), name)(*arguments[1:], **named)
         return answer
 
     return call

@@ -4,7 +4,7 @@ prepared, for the partition as it is now.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from winnow.cleaning.plan.partitions import PlannedPartition
@@ -123,8 +123,10 @@ def _state(
     )
 
 
-def staged_again(prepared: PreparedPartition, staging: str) -> StagedPartition:
-    """Return what is staged of a preparation that holds."""
+def staged_again(
+    prepared: PreparedPartition, staging: str, inside: Mapping[str, Entry]
+) -> StagedPartition:
+    """Return what is staged of a preparation that holds. `inside`: what is in its directory."""
     directory = staging.rpartition("/")[0]
     end = prepared.end_offset
     if end is None:
@@ -145,17 +147,18 @@ def staged_again(prepared: PreparedPartition, staging: str) -> StagedPartition:
         ),
         begun=False,
         total_groups=len(prepared.groups),
-        groups=tuple(_cleaned(group, staging) for group in prepared.groups),
+        groups=tuple(_cleaned(group, staging, inside) for group in prepared.groups),
     )
 
 
-def _cleaned(group: PreparedGroup, staging: str) -> CleanedGroup:
+def _cleaned(group: PreparedGroup, staging: str, inside: Mapping[str, Entry]) -> CleanedGroup:
     staged = None
     if group.files:
         staged = StagedGroup(
             sources=group.sources,
             paths={suffix: f"{staging}/{file.name}" for suffix, file in group.files.items()},
             checksums={suffix: file.crc32c for suffix, file in group.files.items()},
+            entries={suffix: inside[file.name] for suffix, file in group.files.items()},
         )
     return CleanedGroup(
         sources=group.sources,

@@ -8,11 +8,10 @@ a broker's own cleaner works.
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from winnow.cleaning.prepared.sources import resolve_again
+from winnow.cleaning.prepared.sources import Resolved
 from winnow.cleaning.prepared.value import (
     Anchor,
     Instant,
@@ -20,7 +19,6 @@ from winnow.cleaning.prepared.value import (
     PreparedGroup,
     PreparedPartition,
     Stamp,
-    settings_in_words,
 )
 from winnow.errors import CorruptLogError
 from winnow.logdir.checkpoints import read_leader_epochs
@@ -29,12 +27,10 @@ from winnow.logdir.files import difference, log_bases
 from winnow.logdir.meta import read_topic_id
 from winnow.logdir.names import LOG, segment_file
 from winnow.logdir.survey import LogDir
-from winnow.policy.config import TopicConfig
-from winnow.policy.sources import Settings, Unknown
+from winnow.policy.sources import Unknown
 from winnow.state import Segment, TopicPartition
 from winnow.storage.contract import Entry, Storage
 from winnow.storage.guarded import kind_of, status_of
-from winnow.storage.local import stamp_of
 from winnow.wire.batch import FRAME_SIZE
 from winnow.words import counted, duration, instant
 
@@ -61,7 +57,7 @@ class Now:
     storage: Storage
     log_dir: LogDir
     topic_partition: TopicPartition
-    settings: Settings
+    resolved: Resolved
     at: Instant
     kafka_version: str
     check_stopped: Callable[[], None]
@@ -73,19 +69,27 @@ class Now:
 
 
 def why_dropped(
-    prepared: PreparedPartition, staging: str, now: Now, entries: Sequence[Entry]
+    prepared: PreparedPartition,
+    staging: str,
+    now: Now,
+    entries: Sequence[Entry],
+    inside: Mapping[str, Entry],
 ) -> Dropped | None:
     """Return the first check that fails, cheap ones first. None: the preparation holds. `entries`:
-    what has just been found in the partition directory.
+    what has just been found in the partition directory; `inside`: in the staging directory.
 
     Raises OSError and CorruptLogError for files that can't be read.
     """
     files = {entry.name: entry for entry in entries if entry.is_file}
-    return next(_failed(prepared, staging, now, files), None)
+    return next(_failed(prepared, staging, now, files, inside), None)
 
 
 def _failed(
-    prepared: PreparedPartition, staging: str, now: Now, files: Mapping[str, Entry]
+    prepared: PreparedPartition,
+    staging: str,
+    now: Now,
+    files: Mapping[str, Entry],
+    inside: Mapping[str, Entry],
 ) -> Iterator[Dropped]:
     yield from _of_the_run(prepared, now)
     yield from _of_settings(prepared, now)
@@ -95,7 +99,7 @@ def _failed(
     for group in prepared.groups:
         yield from _of_sources(group, files, now, read=set_back)
     for group in prepared.groups:
-        yield from _of_outputs(group, staging, now, read=set_back)
+        yield from _of_outputs(group, staging, inside, now, read=set_back)
     yield from _of_anchor(prepared.anchor, now)
 
 
@@ -123,17 +127,13 @@ def owner_of(storage: Storage, log_dir: LogDir, directory: str) -> Owner:
     )
 
 
-def config_now(prepared: PreparedPartition, now: Now) -> TopicConfig | Unknown:
-    topic, node_id = now.topic_partition.topic, now.log_dir.meta.node_id
-    return resolve_again(now.settings, prepared.asked, topic, node_id=node_id)
-
-
 def _of_settings(prepared: PreparedPartition, now: Now) -> Iterator[Dropped]:
-    config = config_now(prepared, now)
+    config, found = now.resolved.config, now.resolved.words
     if isinstance(config, Unknown):
         yield Dropped("settings", "the same settings", config.reason)
         return
-    found = settings_in_words(config)
+    if found == prepared.settings:
+        return
     for name, before in prepared.settings.items():
         if found.get(name) != before:
             yield Dropped(f"setting {name.replace('_', '.')}", before, str(found.get(name)))
@@ -228,20 +228,21 @@ def _checksum_of(now: Now, segment: Segment) -> int | None:
         return None
 
 
-def _of_outputs(group: PreparedGroup, staging: str, now: Now, *, read: bool) -> Iterator[Dropped]:
+def _of_outputs(
+    group: PreparedGroup, staging: str, inside: Mapping[str, Entry], now: Now, *, read: bool
+) -> Iterator[Dropped]:
     for file in group.files.values():
-        path = f"{staging}/{file.name}"
-        status = status_of(path)
-        if not stat.S_ISREG(status.st_mode):
-            yield Dropped(f"prepared {file.name}", "a regular file", kind_of(status))
+        path, entry = f"{staging}/{file.name}", inside.get(file.name)
+        if entry is None or not entry.is_file:
+            yield Dropped(f"prepared {file.name}", "a regular file", kind_of(status_of(path)))
             return
-        if status.st_nlink != 1:  # what is written there later would show in the log
-            yield Dropped(f"prepared {file.name}", "one name", f"{status.st_nlink} names")
+        if entry.links != 1:  # what is written there later would show in the log
+            yield Dropped(f"prepared {file.name}", "one name", f"{entry.links} names")
             return
-        if status.st_size != file.size:
-            yield Dropped(f"prepared {file.name}", f"{file.size} bytes", f"{status.st_size} bytes")
+        if entry.size != file.size:
+            yield Dropped(f"prepared {file.name}", f"{file.size} bytes", f"{entry.size} bytes")
             return
-        if read or Stamp.of(stamp_of(status)) != file.stamp:
+        if read or Stamp.of(entry.stamp) != file.stamp:
             now.check_stopped()
             found = file_crc32c(now.storage, path)
             if found != file.crc32c:

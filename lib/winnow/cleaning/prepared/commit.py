@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
@@ -23,9 +23,9 @@ from winnow.cleaning.plan.partitions import (
     why_unwritable,
 )
 from winnow.cleaning.prepared.again import planned_again, staged_again
-from winnow.cleaning.prepared.checks import Dropped, config_now, why_dropped
-from winnow.cleaning.prepared.existing import Existing, existing_in, has_any
-from winnow.cleaning.prepared.sources import PreparedSettings
+from winnow.cleaning.prepared.checks import Dropped, why_dropped
+from winnow.cleaning.prepared.existing import Existing, existing_in, names_of_existing
+from winnow.cleaning.prepared.sources import PreparedSettings, TopicConfigs
 from winnow.cleaning.prepared.status import now_of
 from winnow.cleaning.prepared.value import RULE, PreparedPartition
 from winnow.cleaning.request import Only, Request
@@ -62,19 +62,28 @@ def commit_prepared(log_dirs: Sequence[str], request: Request, *, dry_run: bool)
         request.check_globs(topics_of(dirs))
         busy = {d.path for d in dirs if not dry_run and _is_being_prepared(d, alone)}
         found = [
-            (log_dir, at)
+            (log_dir, at, names)
             for log_dir in dirs
             if log_dir.error is None
             for at in log_dir.partitions
-            if request.wants(at.topic) and _may_have_any(log_dir, at)
+            if request.wants(at.topic) and (names := _names(log_dir, at)) != ()
         ]
-        settings = PreparedSettings(dirs, request.stop)
+        known = _Known(PreparedSettings(dirs, request.stop), TopicConfigs())
         done = commit_several(
             [
-                partial(_one, d, at, settings, request, finished=d.path in busy, dry_run=dry_run)
-                for d, at in found
+                partial(
+                    _one,
+                    d,
+                    at,
+                    names or (),
+                    known,
+                    request,
+                    finished=d.path in busy,
+                    dry_run=dry_run,
+                )
+                for d, at, names in found
             ],
-            sorted({log_dir.path for log_dir, _ in found}),
+            sorted({log_dir.path for log_dir, _, _ in found}),
             request.progress,
             doing=f"{'checking' if dry_run else 'committing'} {counted(len(found), 'partition')}",
         )
@@ -94,6 +103,14 @@ def commit_prepared(log_dirs: Sequence[str], request: Request, *, dry_run: bool)
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is read once for all partitions."""
+
+    settings: PreparedSettings
+    configs: TopicConfigs
+
+
 def _is_being_prepared(log_dir: LogDir, alone: ExitStack) -> bool:
     """Return whether another run prepares a log directory. Otherwise keep such runs away."""
     try:
@@ -104,14 +121,15 @@ def _is_being_prepared(log_dir: LogDir, alone: ExitStack) -> bool:
     return False
 
 
-def _may_have_any(log_dir: LogDir, at: TopicPartition) -> bool:
-    """Return whether a partition may have preparations. They are read one partition at a time, so
-    that those of many partitions take no memory together.
+def _names(log_dir: LogDir, at: TopicPartition) -> tuple[str, ...] | None:
+    """Return the names of the staging directories of a partition. None if they can't be listed,
+    which is reported where they are listed again. They are read one partition at a time, so that
+    those of many partitions take no memory together.
     """
     try:
-        return has_any(Places(), f"{log_dir.path}/{at}")
+        return names_of_existing(Places(), f"{log_dir.path}/{at}")
     except FAILS_ONE_PARTITION:
-        return True  # reported where it is listed again
+        return None
 
 
 def _existing(log_dir: LogDir, at: TopicPartition, *, finished: bool) -> list[Existing] | Failure:
@@ -132,24 +150,23 @@ def _existing(log_dir: LogDir, at: TopicPartition, *, finished: bool) -> list[Ex
 def _one(
     log_dir: LogDir,
     at: TopicPartition,
-    settings: PreparedSettings,
+    names: Sequence[str],
+    known: _Known,
     request: Request,
     *,
     finished: bool,
     dry_run: bool,
 ) -> PartitionResult | None:
     """Commit the newest preparation of a partition, and remove all others. Return None if there is
-    nothing to tell. `finished`: see `_existing`.
+    nothing to tell. `names`: of its staging directories. `finished`: see `_existing`.
     """
-    here = _existing(log_dir, at, finished=finished)
-    if isinstance(here, Failure):
-        return _left(log_dir, at, here)
-    if not here:
-        return None
     directory = f"{log_dir.path}/{at}"
     try:
-        with kept_open(log_dir.path, directory, *(existing.staging for existing in here)):
-            return _one_of(log_dir, at, here, settings, request, dry_run=dry_run)
+        with kept_open(log_dir.path, directory, *(f"{directory}/{name}" for name in names)):
+            here = _existing(log_dir, at, finished=finished)
+            if isinstance(here, Failure):
+                return _left(log_dir, at, here)
+            return _one_of(log_dir, at, here, known, request, dry_run=dry_run) if here else None
     except FAILS_ONE_PARTITION as error:
         return _left(log_dir, at, failure(error))
 
@@ -158,7 +175,7 @@ def _one_of(
     log_dir: LogDir,
     at: TopicPartition,
     here: Sequence[Existing],
-    settings: PreparedSettings,
+    known: _Known,
     request: Request,
     *,
     dry_run: bool,
@@ -175,32 +192,32 @@ def _one_of(
     for existing in here:
         if existing is not newest and not dry_run:
             remove_staging(request.storage, existing.staging)
-    return _newest(newest, settings, request, dry_run=dry_run)
+    return _newest(newest, known, request, dry_run=dry_run)
 
 
 def _newest(
-    existing: Existing, settings: PreparedSettings, request: Request, *, dry_run: bool
+    existing: Existing, known: _Known, request: Request, *, dry_run: bool
 ) -> PartitionResult:
     prepared, log_dir, at = existing.prepared, existing.log_dir, existing.topic_partition
     if prepared is None:
         raise CorruptLogError("a preparation that can't be read", where=existing.staging)
     place = PartitionPlace(log_dir.path, at)
-    known = settings.of(prepared.asked, existing.writer)
-    if isinstance(known, Failure):
-        return _left(log_dir, at, known)
+    settings = known.settings.of(prepared.asked, existing.writer)
+    if isinstance(settings, Failure):
+        return _left(log_dir, at, settings)
     if (why := _why_not_begun(prepared, place, request)) is not None:
         return _left(log_dir, at, why)
-    now = now_of(existing, known, request.stop)
-    config, storage = config_now(prepared, now), request.storage
-    request = replace(request, settings=known)
+    now = now_of(existing, prepared, settings, request.stop, known.configs)
+    config, storage = now.resolved.config, request.storage
+    request = replace(request, settings=settings)
     selected = known_or_left_alone(place, log_dir, config, request)
     if isinstance(selected, SkippedPartition) and not isinstance(config, Unknown):
         return _unchanged(log_dir, at, selected.reason.words, left_alone=True)
-    entries = storage.list_dir(place.directory)
+    entries = existing.beside
     # What the broker was doing when it stopped. It is no change of the log.
     if not dry_run and recover(storage, place.directory, keep=(existing.staging,), entries=entries):
         entries = storage.list_dir(place.directory)
-    dropped = why_dropped(prepared, existing.staging, now, entries)
+    dropped = why_dropped(prepared, existing.staging, now, entries, existing.inside)
     if dropped is not None or isinstance(config, Unknown):
         if not dry_run:
             remove_staging(storage, existing.staging)
@@ -213,9 +230,7 @@ def _newest(
         only=cast("Only | None", prepared.only) if log_dir.clean_shutdown else "compaction",
     )
     item = planned_again(prepared, place, log_dir, config, request, entries)
-    return (
-        _would(item, prepared) if dry_run else _install(item, prepared, existing.staging, request)
-    )
+    return _would(item, prepared) if dry_run else _install(item, prepared, existing, request)
 
 
 def _why_not_begun(
@@ -229,17 +244,19 @@ def _why_not_begun(
 
 
 def _install(
-    item: PlannedPartition, prepared: PreparedPartition, staging: str, request: Request
+    item: PlannedPartition, prepared: PreparedPartition, existing: Existing, request: Request
 ) -> PartitionResult:
     done: StagedPartition | PartitionResult
+    staging = existing.staging
     if prepared.round is None:
         done = retain_only(item, request)
         remove_staging(request.storage, staging)
     else:
-        done = commit(item, staged_again(prepared, staging), request)
+        done = commit(item, staged_again(prepared, staging, existing.inside), request)
     if isinstance(done, StagedPartition):
         raise CorruptLogError("a preparation of which groups are missing", where=staging)
-    return replace(done, kept_bytes=kept_bytes(request, item.state.directory))
+    kept = kept_bytes(request, item.state.directory)
+    return done if kept is None else replace(done, kept_bytes=kept)
 
 
 def _finished(log_dir: LogDir, at: TopicPartition, request: Request) -> PartitionResult:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from winnow.cleaning.prepared.value import PreparedPartition, read_prepared
 from winnow.clock import RUN_ID
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, failure_of
-from winnow.logdir.commit.leftovers import is_preparation, staging_entries
+from winnow.logdir.commit.leftovers import staging_entries
 from winnow.logdir.names import GONE, JOURNAL, LEADER_EPOCHS, PREPARED, STAGING_PREFIX
 from winnow.logdir.survey import LogDir
 from winnow.state import TopicPartition
@@ -42,6 +42,10 @@ class Existing:
     """The user who wrote the preparation. None if that is unknown."""
     problem: str | None = None
     """Why a preparation can't be read."""
+    beside: Sequence[Entry] = ()
+    """What is in the partition directory."""
+    inside: Mapping[str, Entry] = field(default_factory=dict)
+    """What is in the staging directory, by name."""
 
     @property
     def is_preparation(self) -> bool:
@@ -62,11 +66,15 @@ def existing_in(
         return
     epochs = sum(entry.size for entry in entries if entry.name == LEADER_EPOCHS)
     most, left = _LEAST + _OF_A_FILE * len(entries) + 2 * min(epochs, _MOST_EPOCHS), _MOST
-    for entry in _of_runs(entries):
-        staging = f"{directory}/{entry.name}"
-        journal = storage.exists(f"{staging}/{JOURNAL}")
+    for name in _of_runs(entries):
+        staging = f"{directory}/{name}"
+        try:
+            inside = {entry.name: entry for entry in storage.list_dir(staging)}
+        except FileNotFoundError:  # another run has removed it
+            continue
         prepared, problem, writer = None, None, None
-        if is_preparation(storage, staging):
+        journal = JOURNAL in inside
+        if PREPARED in inside and not journal and not name.endswith(GONE):
             above = (log_dir.path, directory, staging)
             left -= 1
             try:
@@ -81,17 +89,20 @@ def existing_in(
                     writer = writer_of([*above, f"{staging}/{PREPARED}"])
             except FAILS_ONE_PARTITION as error:
                 problem = failure_of(error).partition("\n")[0]
-        yield Existing(log_dir, topic_partition, staging, journal, prepared, writer, problem)
+        yield Existing(
+            log_dir, topic_partition, staging, journal, prepared, writer, problem, entries, inside
+        )
 
 
-def has_any(storage: Storage, directory: str) -> bool:
-    """Return whether a partition directory has staging directories that `existing_in` yields."""
+def names_of_existing(storage: Storage, directory: str) -> tuple[str, ...]:
+    """Return the names of the staging directories that `existing_in` yields."""
     try:
-        return bool(_of_runs(storage.list_dir(directory)))
+        return _of_runs(storage.list_dir(directory))
     except FileNotFoundError:
-        return False
+        return ()
 
 
-def _of_runs(entries: Sequence[Entry]) -> list[Entry]:
-    """Return the staging directories of cleanings and preparations."""
-    return [e for e in staging_entries(entries) if e.is_dir and _OF_A_RUN.fullmatch(e.name)]
+def _of_runs(entries: Sequence[Entry]) -> tuple[str, ...]:
+    """Return the names of the staging directories of cleanings and preparations."""
+    there = staging_entries(entries)
+    return tuple(e.name for e in there if e.is_dir and _OF_A_RUN.fullmatch(e.name))

@@ -192,7 +192,7 @@ def _keep_valid(
                     if existing.journal:
                         continue  # a later commit or `clean` looks at it
                     if existing.prepared is not None and not _dropped(existing, request):
-                        kept[log_dir.path, at] = existing
+                        kept[log_dir.path, at] = replace(existing, beside=(), inside={})
                     else:
                         remove_staging(_STAGING, existing.staging)
     return kept

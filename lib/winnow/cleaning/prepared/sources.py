@@ -7,12 +7,14 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from threading import Lock
 
 from winnow.cleaning.asked import SettingsAsked
 from winnow.cleaning.plan.settings import with_metadata
+from winnow.cleaning.prepared.value import settings_in_words
 from winnow.errors import FAILS_ONE_PARTITION, StoppedError, UsageError
 from winnow.logdir.survey import LogDir
 from winnow.policy.config import TopicConfig
@@ -25,6 +27,8 @@ from winnow.storage.places import Places
 
 MOST_SOURCES = 4
 """Different sources of settings that are kept. Each takes as much memory as the largest file."""
+_MOST_TOPICS = 64
+"""Of which the settings are kept."""
 _HINT = "`plan` with the options of `prepare` shows why. Then prepare again."
 _WRITER_UNKNOWN = failure(
     UsageError(
@@ -91,6 +95,36 @@ def _without_content(error: Exception, asked: SettingsAsked) -> Exception:
         where=where,
         hint=_HINT,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """The settings of a topic as they are now."""
+
+    config: TopicConfig | Unknown
+    words: Mapping[str, str]
+    """See `settings_in_words`. Empty if the settings are unknown."""
+
+
+class TopicConfigs:
+    """Resolves settings once for the partitions of a topic. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, SettingsAsked, str, int | None], Resolved] = {}
+
+    def of(
+        self, settings: Settings, asked: SettingsAsked, topic: str, *, node_id: int | None
+    ) -> Resolved:
+        """See `resolve_again`. `settings`: the caller keeps them."""
+        key = id(settings), asked, topic, node_id
+        found = self._known.get(key)
+        if found is None:
+            config = resolve_again(settings, asked, topic, node_id=node_id)
+            words = {} if isinstance(config, Unknown) else settings_in_words(config)
+            if len(self._known) >= _MOST_TOPICS:
+                self._known.clear()
+            found = self._known[key] = Resolved(config, words)
+        return found
 
 
 def resolve_again(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from winnow.cleaning.prepared.checks import Now, why_dropped
 from winnow.cleaning.prepared.existing import Existing, existing_in
 from winnow.cleaning.prepared.preparation import Preparation
-from winnow.cleaning.prepared.sources import PreparedSettings
+from winnow.cleaning.prepared.sources import PreparedSettings, TopicConfigs
 from winnow.cleaning.prepared.value import Instant, PreparedPartition
 from winnow.errors import FAILS_ONE_PARTITION, optional
 from winnow.logdir.files import tree_bytes
@@ -61,20 +61,28 @@ def why_not_committed(
     if isinstance(settings, Failure):
         return settings.message
     try:
-        now = now_of(existing, settings, stop)
-        dropped = why_dropped(prepared, existing.staging, now, now.storage.list_dir(now.directory))
+        now = now_of(existing, prepared, settings, stop)
+        dropped = why_dropped(prepared, existing.staging, now, existing.beside, existing.inside)
     except FAILS_ONE_PARTITION as error:
         return failure(error).message.partition("\n")[0]
     return None if dropped is None else str(dropped)
 
 
-def now_of(existing: Existing, settings: Settings, stop: Stop) -> Now:
+def now_of(
+    existing: Existing,
+    prepared: PreparedPartition,
+    settings: Settings,
+    stop: Stop,
+    configs: TopicConfigs | None = None,
+) -> Now:
     """Return what a preparation is compared with."""
+    log_dir, at = existing.log_dir, existing.topic_partition
+    configs = TopicConfigs() if configs is None else configs
     return Now(
         storage=Places(),
-        log_dir=existing.log_dir,
-        topic_partition=existing.topic_partition,
-        settings=settings,
+        log_dir=log_dir,
+        topic_partition=at,
+        resolved=configs.of(settings, prepared.asked, at.topic, node_id=log_dir.meta.node_id),
         at=Instant.now(),
         kafka_version=settings.kafka.versions,
         check_stopped=stop.check,

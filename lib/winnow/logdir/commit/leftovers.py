@@ -59,11 +59,14 @@ def _leftover_files(storage: Storage, directory: str, entries: Sequence[Entry]) 
     unfinished = [name for name in names if name.endswith((CLEANED, SWAP))]
     for name in unfinished:
         base_offset_of(name)
-    kept = of_segments(only_in_deleted(sizes))
+    deleted = [name for name in names if name.endswith(DELETED)]
+    kept = of_segments(only_in_deleted(sizes)) if deleted else ()
+    if alone := orphans(names, entries, ()):
+        alone = orphans(alone, entries, lost_segments(storage, directory, entries))
     return {
         *unfinished,
-        *orphans(names, entries, lost_segments(storage, directory, entries)),
-        *(n for n in names if n.endswith(DELETED) and n.partition(".")[0] not in kept),
+        *alone,
+        *(name for name in deleted if name.partition(".")[0] not in kept),
         *(name for name in names if name == COMMIT_RECORD),
     }
 

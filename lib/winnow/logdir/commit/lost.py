@@ -102,12 +102,13 @@ def lost_of(
     found = defaultdict[int, list[str]](list)
     for name in sorted(sizes):
         if name.endswith(INDEX_SUFFIXES):
-            found[base_offset_of(name)].append(name)
+            base = base_offset_of(name)
+            if segment_file(base, LOG) not in names:
+                found[base].append(name)
     lost = [
         base
         for base, indexes in sorted(found.items())
         if any(sizes[name] for name in indexes)
-        and segment_file(base, LOG) not in names
         and not any(segment_file(base, suffix) in sizes for suffix in _OF_A_REMOVAL)
     ]
     if not lost:

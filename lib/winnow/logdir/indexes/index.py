@@ -36,6 +36,8 @@ def decode_offset_index(
     a multiple of 8, offsets and positions ascend strictly, positions lie in (0, log_bytes) and
     offsets in [base_offset, end_offset).
     """
+    if not data:
+        return np.empty(0, OFFSET_ENTRY)
     entries = _entries(data, OFFSET_ENTRY_ON_DISK, OFFSET_ENTRY, path, base_offset)
     positions = entries["position"]
     check_each(positions > 0, entries, path, "a position above 0")
@@ -55,6 +57,8 @@ def decode_time_index(
     Raises CorruptLogError unless the size is a multiple of 12, timestamps ascend strictly from 0,
     and offsets do not descend and lie in [base_offset, end_offset).
     """
+    if not data:
+        return np.empty(0, TIME_ENTRY)
     entries = _entries(data, TIME_ENTRY_ON_DISK, TIME_ENTRY, path, base_offset)
     timestamps = entries["timestamp"]
     check_each(timestamps >= 0, entries, path, "a timestamp of at least 0")
