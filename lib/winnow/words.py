@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 
 _STEP = 1024
@@ -131,3 +131,14 @@ def iso(ms: int) -> str:
     except (ValueError, OverflowError, OSError):
         return f"{ms} ms"
     return f"{seconds:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03d}Z"
+
+
+def nodes_named(nodes: Collection[int]) -> str:
+    """`node 1`, `nodes 1, 2 and 3`."""
+    return f"node{'s' if len(nodes) > 1 else ''} {listed(nodes)}"
+
+
+def listed(numbers: Collection[int]) -> str:
+    """`1, 2 and 3`."""
+    *first, last = map(str, sorted(numbers))
+    return f"{', '.join(first)} and {last}" if first else last

@@ -4,10 +4,11 @@ broker as a whole.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from winnow.advice import while_another_leads
 from winnow.logdir.copies import renamed_copies, words_of_renamed
 from winnow.logdir.names import DirectoryKind
 from winnow.logdir.survey import LogDir
@@ -17,22 +18,26 @@ from winnow.start.named import Named
 from winnow.start.values import Fate, KnownTopics, LogStart
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
-from winnow.words import first_few
+from winnow.words import first_few, nodes_named
 
 _MOST = 5
 
 
 @dataclass(frozen=True, slots=True)
 class WithoutDirectory:
-    """Partitions without a directory, that no other node is known to have in sync. At most one of
-    the first two is set.
+    """Partitions without a directory that this broker may lead. At most one of the first two is
+    set.
     """
 
     made_anew: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     """Nothing shows whether the broker has other log directories."""
     followed: bool = False
-    """Other nodes have replicas of some of them."""
+    """Other nodes have replicas of some of those without a member in `in_sync`."""
+    in_sync: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """Partition -> the other members of its ISR, which may have its records. Without an entry,
+    nobody else has them.
+    """
     renamed: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Partition -> its directories under another name."""
 
@@ -42,23 +47,34 @@ class WithoutDirectory:
         return Fate.UNKNOWN if self.unknown else Fate.LOADS
 
     def words(self) -> Iterator[str]:
-        what = "no directory, and no other node has a replica that is in sync"
-        cut = ". Followers of such a leader cut their logs, too" if self.followed else ""
-        if self.made_anew:
-            yield (
-                f"{first_few(self.made_anew, _MOST)}: {what}. The broker makes it anew, without a "
-                f"record{cut}"
-            )
-        if self.unknown:
-            yield (
-                f"{first_few(self.unknown, _MOST)}: {what}. Nothing shows whether the broker has "
-                "log directories besides those that were given. If it has not, it makes such a "
-                f"partition anew, without a record{cut}. Give all of its log directories, and its "
-                "--server-properties FILE"
-            )
-        for partition in [*self.made_anew, *self.unknown]:
+        every = [*self.made_anew, *self.unknown]
+        groups = defaultdict[frozenset[int], list[str]](list)
+        for partition in every:
+            groups[self.in_sync.get(partition, frozenset())].append(partition)
+        for members, partitions in sorted(groups.items(), key=lambda item: sorted(item[0])):
+            yield f"{first_few(partitions, _MOST)}: {self._what(members)}"
+        for partition in every:
             if directories := self.renamed.get(partition):
                 yield f"{partition}{words_of_renamed(partition, directories)}"
+
+    def _what(self, members: frozenset[int]) -> str:
+        if members:
+            what = f"no directory, and the ISR has this node, besides {nodes_named(members)}"
+            leads, cut = "If it leads, it", ", and the others cut their logs, too"
+        else:
+            what = "no directory, and no other node has a replica that is in sync"
+            leads = "The broker"
+            cut = ". Followers of such a leader cut their logs, too" if self.followed else ""
+        does = f"makes it anew, without a record{cut}"
+        does = f"{what}. {leads} {does}"
+        if self.unknown:
+            when = "If it has not, it makes such a partition anew, without a record"
+            does = (
+                f"{what}. Nothing shows whether the broker has log directories besides those that "
+                f"were given. {when}{' where it leads' if members else ''}{cut}. Give all of its "
+                "log directories, and its --server-properties FILE"
+            )
+        return f"{does}. {while_another_leads()}" if members else does
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +125,9 @@ def without_directory(
     *,
     offline: Collection[str],
 ) -> WithoutDirectory:
-    """Return the partitions that this broker has no directory for, and that no other node is known
-    to have in sync: it leads them.
+    """Return the partitions that this broker has no directory for, and may lead: it is in their
+    ISR. That others are, too, is no help: the broker that the metadata log has as the leader goes
+    on to lead when it starts, and followers cut their logs to its end.
 
     What the broker does is known only if it is known which log directories it has, and all of them
     can be listed: its server.properties names them, or the metadata log has the `directory.id` of
@@ -122,6 +139,7 @@ def without_directory(
     usable = {one.meta.directory_id for one in log_dirs if one.path not in lost} - {None}
     usable_paths = [d.path for d in log_dirs if d.path not in lost]
     missing, followed = dict[str, tuple[str, int]](), False
+    members = dict[str, frozenset[int]]()
     for topic_id, partitions in (topics.replicas or {}).items():
         name = topics.names[topic_id]
         for partition, nodes in partitions.items():
@@ -133,11 +151,16 @@ def without_directory(
             in_sync = topics.in_sync.get(topic_id, {}).get(partition, frozenset())
             if in_sync and node_id not in in_sync:
                 continue  # it follows
-            if all(
-                node in others and others[node].lacks(at, _meant(topics, topic_id, partition, node))
+            missing[str(at)] = topic_id, partition
+            whole = {
+                node
                 for node in in_sync - {node_id}
-            ):
-                missing[str(at)] = topic_id, partition
+                if node not in others
+                or not others[node].lacks(at, _meant(topics, topic_id, partition, node))
+            }
+            if whole:
+                members[str(at)] = frozenset(whole)
+            else:
                 followed = followed or len(nodes) > 1
     found = tuple(sorted(missing))
     copies = renamed_copies(storage, usable_paths) if missing else {}
@@ -146,10 +169,12 @@ def without_directory(
     if named.unclear or not own.is_listed:
         return WithoutDirectory()  # `unseen` has them
     if named.log_dirs or _are_all(log_dirs, registered):
-        return WithoutDirectory(made_anew=found, followed=followed, renamed=renamed)
+        return WithoutDirectory(
+            made_anew=found, followed=followed, in_sync=members, renamed=renamed
+        )
     if registered_besides(log_dirs, registered):
         return WithoutDirectory()  # `unseen` has the others
-    return WithoutDirectory(unknown=found, followed=followed, renamed=renamed)
+    return WithoutDirectory(unknown=found, followed=followed, in_sync=members, renamed=renamed)
 
 
 def _are_all(log_dirs: Sequence[LogDir], registered: Sequence[str]) -> bool:

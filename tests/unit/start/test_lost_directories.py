@@ -136,17 +136,19 @@ def test_records_that_only_deleted_files_have_are_no_leftovers(root: Path) -> No
     ("in_sync", "lost", "harmed"),
     [
         ((2,), (2,), (2,)),
-        ((1, 2), (2,), ()),
+        ((1, 2), (2,), (2,)),
         ((1, 3), (2,), ()),
         ((1, 2), (1, 2), (1, 2)),
         ((1, 2, 3), (1, 2, 3), (1, 2, 3)),
-        ((1, 2, 3), (1, 2), ()),
+        ((1, 2, 3), (1, 2), (1, 2)),
     ],
 )
-def test_broker_leads_anew_where_no_other_node_in_sync_has_the_partition(
+def test_member_of_the_isr_without_the_directory_may_lead_it_anew(
     tmp_path: Path, in_sync: tuple[int, ...], lost: tuple[int, ...], harmed: tuple[int, ...]
 ) -> None:
-    """On a real cluster of 4.3.1, the followers then cut the partition to 0 bytes."""
+    """On real clusters of 3.9.2, 4.3.1 and 4.4.0, the followers then cut the partition to 0 bytes,
+    also those in sync: after a power loss the leader goes on to lead.
+    """
     nodes = make_nodes(tmp_path)
     replicate(nodes, "d", in_sync)
     settings = servers_of(nodes)
@@ -156,18 +158,48 @@ def test_broker_leads_anew_where_no_other_node_in_sync_has_the_partition(
     for node, start in zip((1, 2, 3), starts_of(nodes, settings), strict=True):
         assert start.made_anew == (("d-0",) if node in harmed else ())
         assert start.is_safe == (node not in harmed)
-        assert ("Followers of such a leader cut their logs" in str(start.reasons)) == (
-            node in harmed
+        assert ("cut their logs, too" in str(start.reasons)) == (node in harmed)
+        others = {*in_sync} - {*lost}
+        assert ("only while another member of the ISR leads" in str(start.reasons)) == (
+            node in harmed and bool(others)
         )
 
 
-def test_other_nodes_in_sync_that_were_not_given_have_the_partition(tmp_path: Path) -> None:
+def test_partition_that_other_members_of_the_isr_have_is_no_harmless_loss(tmp_path: Path) -> None:
+    """The others were not given: nobody knows who leads."""
     nodes = make_nodes(tmp_path)
-    replicate(nodes, "d", (1, 2))
+    replicate(nodes, "d", (1, 2, 3))
     shutil.rmtree(nodes[0] / "d-0")
     [start] = starts_of(nodes[:1])
-    assert start.is_safe
+    assert (start.made_anew, start.is_safe, start.is_harmful) == (("d-0",), False, True)
+    assert start.reasons[0].startswith(
+        "d-0: no directory, and the ISR has this node, besides nodes 2 and 3. If it leads, it "
+        "makes it anew, without a record, and the others cut their logs, too. Start this broker "
+        "only while another member of the ISR leads"
+    )
+    dirs = survey_log_dirs(Places(), [str(nodes[0])])
+    request = TruncateRequest(truncate=True, settings=Settings(), now=NOW)
+    [done], _ = recover_dirs(Places(), dirs, request, run_id="r")
+    assert not done.marked
+    shutil.copytree(nodes[1] / "d-0", nodes[0] / "d-0")
+    replicate(nodes, "d", (2, 3))
+    shutil.rmtree(nodes[0] / "d-0")
+    [start] = starts_of(nodes[:1])
+    assert start.is_safe  # it follows
     replicate(nodes, "c", (1,))
     shutil.rmtree(nodes[0] / "c-0")
     [start] = starts_of(nodes[:1])
     assert (start.made_anew, start.is_safe) == (("c-0",), False)
+    assert "no other node has a replica that is in sync" in start.reasons[0]
+
+
+def test_partition_of_the_isr_without_a_directory_if_there_may_be_other_log_directories(
+    tmp_path: Path,
+) -> None:
+    nodes = make_nodes(tmp_path)
+    replicate(nodes, "d", (1, 2))
+    without_directory_ids(nodes[0].parent)
+    shutil.rmtree(nodes[0] / "d-0")
+    [start] = starts_of(nodes[:1])
+    assert (start.fate, start.is_safe, start.unseen) == (Fate.UNKNOWN, False, ("d-0",))
+    assert "anew, without a record where it leads, and the others cut" in start.reasons[0]

@@ -17,6 +17,7 @@ from winnow.policy.server_properties import ServerProperties
 from winnow.start.node_files import quorum_of, quorum_version, voters_of
 from winnow.start.values import Fate, KnownTopics
 from winnow.storage.contract import Storage
+from winnow.words import listed, nodes_named
 
 NO_TOPICS = KnownTopics(replicas={}, log=METADATA_DIR)
 UNKNOWN_TOPICS = KnownTopics(replicas=None)
@@ -125,13 +126,14 @@ def _among_others(
     need = len(quorum.voters or ()) // 2 + 1
     if quorum.voters and len(empty) >= need and not quorum.doubt:
         reason = (
-            f"{METADATA_DIR} is lost on {_nodes(empty)}, a majority of {_voters(quorum.voters)}: "
-            "they elect a leader without any topic, and every node takes its log from it"
+            f"{METADATA_DIR} is lost on {nodes_named(empty)}, a majority of "
+            f"{_voters(quorum.voters)}: they elect a leader without any topic, and every node "
+            "takes its log from it"
         )
         return replace(own, fate=Fate.LOSES, reason=reason, topics=NO_TOPICS)
     if quorum.voters and len(lost) >= need and not own.lost:
         reason = (
-            f"{METADATA_DIR} has lost records on {_nodes(lost)}, a majority of "
+            f"{METADATA_DIR} has lost records on {nodes_named(lost)}, a majority of "
             f"{_voters(quorum.voters)}: they may elect a leader that lacks them"
         )
         return replace(own, fate=Fate.UNKNOWN, reason=reason, needs_quorum=True)
@@ -140,12 +142,12 @@ def _among_others(
     if quorum.voters and len(sound) >= need and not quorum.doubt:
         newest = max(sound.values(), key=lambda found: found.position)
         reason = (
-            f"{own.lost}: the node fetches it from {_nodes(sound)}, a majority of "
+            f"{own.lost}: the node fetches it from {nodes_named(sound)}, a majority of "
             f"{_voters(quorum.voters)}. Start this broker {ONLY_WHILE}"
         )
         topics = replace(newest.topics, catches_up=True)
         return replace(own, fate=Fate.RECOVERS, reason=reason, topics=topics, needs_quorum=True)
-    who = f"the voters {_list(quorum.voters)}" if quorum.voters else "its voters"
+    who = f"the voters {listed(quorum.voters)}" if quorum.voters else "its voters"
     why = f"{quorum.doubt}. " if quorum.doubt else ""
     reason = (
         f"{own.lost}. {why}The node fetches it from its quorum if a majority of {who} has it, "
@@ -156,14 +158,4 @@ def _among_others(
 
 
 def _voters(nodes: Collection[int] | None) -> str:
-    return f"the voter{'s' if len(nodes or ()) > 1 else ''} {_list(nodes)}"
-
-
-def _nodes(nodes: Collection[int]) -> str:
-    return f"node{'s' if len(nodes) > 1 else ''} {_list(nodes)}"
-
-
-def _list(nodes: Collection[int] | None) -> str:
-    """`1, 2 and 3`."""
-    *first, last = map(str, sorted(nodes or ()))
-    return f"{', '.join(first)} and {last}" if first else last
+    return f"the voter{'s' if len(nodes or ()) > 1 else ''} {listed(nodes or ())}"
