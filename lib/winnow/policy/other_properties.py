@@ -2,15 +2,19 @@
 
 Most settings' names belong to several programs. A file without a broker's settings would confirm
 Kafka's defaults, which delete. So a file counts only if it says which broker it configures or where
-its logs lie, and if it is not the file of another program. Values that come from a config provider
-(KIP-297, `ConfigTransformer`) are unknown: only the broker can ask it.
+its logs lie, and if it is not the file of another program. One such setting beside others that are
+none of a broker's shows too little: other programs have a `log.dir` or a `node.id`, too. Values
+that come from a config provider (KIP-297, `ConfigTransformer`) are unknown: only the broker can ask
+it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from winnow.errors import UsageError
+from winnow.policy.config import BY_BROKER_NAME
 
 OF_A_BROKER = ("node.id", "broker.id", "process.roles", "zookeeper.connect", "log.dir", "log.dirs")
 """A broker's file has at least one of these."""
@@ -52,10 +56,24 @@ _LOGGING = ("log4j.", "appender.", "logger.", "rootLogger")
 _SECURITY = ("ssl.", "sasl.", "security.")
 _META_PROPERTIES = ("version", "cluster.id")
 _MOST_KEYS = 3
+_CLIENTS_OF_ITS_OWN = re.compile(r"[^.]+\.bootstrap\.servers")
+"""As MirrorMaker has: an alias, and where that cluster is."""
+_ONLY_OF_BROKERS = (
+    *("listeners", "listener.", "advertised.", "inter.broker.", "controller.", "num."),
+    *("offsets.", "broker.", "transaction.state."),
+)
+"""Beginnings of settings of brokers that clients do not have."""
+_LEAST_NAMED = 2
+"""How many settings must be a broker's in a file that has others, too: a broker ignores those, as
+of its plug-ins.
+"""
 
 
-def check_is_of_a_broker(own: Mapping[str, str], *, file: str) -> None:
-    """Raise UsageError unless this is a broker's file. `own`: all its keys and their values."""
+def check_is_of_a_broker(own: Mapping[str, str], *, known: Collection[str], file: str) -> None:
+    """Raise UsageError unless this is a broker's file. `own`: all its keys and their values.
+    `known`: those keys of it that are a broker's settings.
+    """
+    known = {*known, *OF_A_BROKER}
     keys = frozenset(key for key, value in own.items() if value)
     roles = {role.strip() for role in own.get("process.roles", "").split(",")} - {""}
     if roles and "broker" not in roles and "process.roles" not in from_providers(own):
@@ -70,6 +88,15 @@ def check_is_of_a_broker(own: Mapping[str, str], *, file: str) -> None:
     programs = _programs(keys)
     # A broker ignores a client's settings, but for those that name other brokers.
     named = keys.intersection(OF_A_BROKER) - {_ALSO_OF_OTHERS} and _CLIENTS not in keys
+    unknown = sorted(key for key in keys - known if not key.startswith(_SECURITY))
+    of_brokers = [
+        key
+        for key in keys & known
+        if key in OF_A_BROKER or key in BY_BROKER_NAME or key.startswith(_ONLY_OF_BROKERS)
+    ]
+    if named and (unknown or programs) and len(of_brokers) < _LEAST_NAMED:
+        named = False
+        programs = programs or {"that of another program": unknown}
     with_zookeeper = _ALSO_OF_OTHERS in keys and any(key.startswith(_SETTINGS) for key in keys)
     if keys.issuperset(_META_PROPERTIES):
         programs = {"the meta.properties of a log directory": _META_PROPERTIES}
@@ -103,6 +130,8 @@ def _programs(keys: Collection[str]) -> dict[str, Sequence[str]]:
     for what, settings in _OTHER_FILES.items():
         if found := [key for key in settings if key in keys]:
             programs[what] = (*client, *found)
+    if own := sorted(key for key in keys if _CLIENTS_OF_ITS_OWN.fullmatch(key)):
+        programs.setdefault("a configuration of MirrorMaker", own)
     if client and not programs:
         programs["a client's configuration"] = client
     if logging := sorted(key for key in keys if key.startswith(_LOGGING)):

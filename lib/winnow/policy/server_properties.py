@@ -155,5 +155,5 @@ def parse_server_properties_file(
     """
     text = data.removeprefix(codecs.BOM_UTF8).decode("latin-1")
     server = parse_server_properties(text, file=file, check=check)
-    check_is_of_a_broker(server.own, file=file)
+    check_is_of_a_broker(server.own, known=server.entries.keys(), file=file)
     return server

@@ -62,6 +62,11 @@ OLD_META = "version=0\nbroker.id=1\ncluster.id=c\n"
         (f"{MIRROR_MAKER}node.id=1\n", "a configuration of MirrorMaker: clusters"),
         (f"{ENSEMBLE}node.id=1\n", "a configuration of ZooKeeper: dataDir"),
         (f"{CONNECTOR}node.id=1\n", "a connector's configuration: connector.class"),
+        ("log.dir=/d\njobmanager.rpc.address=j\n", "that of another program: jobmanager.rpc"),
+        ("node.id=1\nlog.level=INFO\nhttp.port=1\n", "that of another program: http.port"),
+        ("log.dir=/d\nauto.offset.reset=earliest\n", "a consumer's configuration: auto.offset"),
+        ("node.id=1\nacks=all\n", "a producer's configuration: acks"),
+        ("node.id=1\nlog.dirs=/d\nA.bootstrap.servers=a:1\n", "a configuration of MirrorMaker: A."),
     ],
 )
 def test_file_of_another_program_is_refused_with_what_it_looks_like(text: str, looks: str) -> None:
@@ -97,7 +102,8 @@ def test_settings_of_a_controller_are_not_those_of_a_broker() -> None:
         ("zookeeper.connect=z:1\nzookeeper.metadata.migration.enable=true\n", ZOOKEEPER),
         ("broker.id=0\nzookeeper.connect=z:1\nacks=all\n", ZOOKEEPER),
         (f"{SSL_CLIENT}broker.id=0\n", None),
-        ("log.dir=/d\ncruise.control.metrics.reporter.bootstrap.servers=b:1\n", None),
+        ("log.dir=/d\nnode.id=1\ncruise.control.metrics.reporter.bootstrap.servers=b:1\n", None),
+        ("log.dir=/d\nlog.retention.hours=1\nmy.plugin.address=b:1\n", None),
     ],
 )
 def test_brokers_file_is_accepted_and_shows_where_its_topics_are(
