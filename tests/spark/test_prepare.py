@@ -101,7 +101,7 @@ def test_prepare_refuses_an_unclean_directory_without_a_broker(
     spark: SparkSession, log_dir: Path
 ) -> None:
     (log_dir / CLEAN_SHUTDOWN).unlink()
-    with pytest.raises(WinnowError, match="Start the broker first"):
+    with pytest.raises(WinnowError, match="Use `clean`, or prepare while the broker runs"):
         prepared(spark, log_dir, runs=False)
     assert prepared(spark, log_dir).exit_code == 0
 

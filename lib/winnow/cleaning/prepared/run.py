@@ -120,7 +120,8 @@ def _view(log_dir: str, staging: str) -> Iterator[None]:
         raise WinnowError(
             "no broker runs on the log directory, and the last one was not shut down cleanly",
             where=log_dir,
-            hint="Start the broker first, which recovers the logs; or use `clean`.",
+            hint="Use `clean`, or prepare while the broker runs. `doctor` says what it would do to "
+            "these logs now.",
         )
     with open_read_view(log_dir, broker, staging=staging):
         yield
