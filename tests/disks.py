@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 MIB = 2**20
+BALLAST = "ballast"
+"""A file beside what a test puts on a disk."""
 MEMORY = Path("/dev/shm")  # noqa: S108 - a place, not a name of a file
 _ROOM = 4 * 2**30
 ON_A_LOOP = {
@@ -77,7 +79,7 @@ def take_all_but(disk: Path, *, mib: int) -> None:
     """Fill a file system until `mib` MiB are free, with one file."""
     taken = free_bytes(disk) - mib * MIB
     if taken > 0:
-        with (disk / "ballast").open("wb") as file:
+        with (disk / BALLAST).open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, taken)
 
 

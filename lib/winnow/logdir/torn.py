@@ -1,7 +1,8 @@
 """Recognise a torn copy: one that was made of a log directory while its broker ran, file by file.
 
 Its checkpoints may be newer than its logs. A broker that is killed does not leave that: what it
-wrote stays in the page cache. A machine that loses power can.
+wrote stays in the page cache. A machine that loses power can, and so does a start on a full disk:
+it empties logs and leaves their segments as `.deleted` files (`winnow.logdir.commit.lost`).
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from winnow.logdir.commit.lost import only_in_deleted
+from winnow.storage.places import Places
 from winnow.words import first_few
 
 if TYPE_CHECKING:
@@ -29,8 +32,15 @@ def behind_in(log_dir: LogDir, states: Mapping[str, PartitionState]) -> tuple[st
         for at, offset in log_dir.checkpoints.high_watermark.items()
         if (state := states.get(f"{log_dir.path}/{at}")) is not None
         and offset > state.log_end_offset
+        and not was_emptied(f"{log_dir.path}/{at}")
     )
     return tuple(map(str, sorted(found)))
+
+
+def was_emptied(directory: str) -> bool:
+    """Return whether a start on a full disk has emptied the log of a partition."""
+    entries = Places().list_dir(directory)
+    return bool(only_in_deleted({entry.name: entry.size for entry in entries if entry.is_file}))
 
 
 def torn(log_dir: str, behind: Sequence[str]) -> str:

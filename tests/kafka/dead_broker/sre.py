@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shlex
+import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.disks import BALLAST
 from tests.kafka.dead_broker.full_disk import Dead
 from tests.kafka.judge.jars import PROJECT
 from tests.session import verbs_use
@@ -90,6 +93,25 @@ def follow(dead: Dead, run: Run) -> Sequence[Answer]:
     """Run `doctor` and each command it prints, in that order."""
     page = run(doctor(dead))
     return [page, *(run(command) for command in printed_commands(page.out))]
+
+
+def make_ready(dead: Dead, run: Run) -> Answer:
+    """Return the page of `doctor`, after what it says is to be done without a command: a file that
+    is no part of a log is moved, so that a lock can be made, and of two directories of a partition
+    the one that the controller does not mean.
+    """
+    page = run(doctor(dead))
+    said = " ".join(page.out.split())
+    ballast, elsewhere = dead.log_dirs[-1].parent / BALLAST, dead.broker.home / "moved"
+    if "make room for" in said:
+        os.truncate(ballast, ballast.stat().st_size - 2**20)
+    for meant in set(re.findall(r"The controller means (\S+): the metadata log", said)):
+        for log_dir in dead.log_dirs:
+            other = log_dir / Path(meant).name
+            if other.exists() and str(other) != meant:
+                elsewhere.mkdir(exist_ok=True)
+                shutil.move(other, elsewhere / other.name)
+    return page
 
 
 def words(command: str) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from winnow.advice import ONLY_WHILE
-from winnow.logdir.names import METADATA_TOPIC
+from winnow.logdir.names import LOCK, METADATA_TOPIC
 from winnow.start.values import Fate
 
 if TYPE_CHECKING:
@@ -32,6 +32,12 @@ def first_steps(disks: Iterable[Disk], starts: Sequence[BrokerStart] = ()) -> It
             f"records and empty the metadata log ({PAGE})"
         )
     for disk in disks:
+        if disk.lacks_lock and disk.is_full and not disk.clean_shutdown:
+            yield (
+                f"make room for {disk.log_dir}/{LOCK}, which Kafka has removed: no file can be "
+                "made on that disk, and no command below changes a log directory without its lock. "
+                "Move a file that is no part of a log from that disk elsewhere"
+            )
         metadata = f"{disk.log_dir}/{METADATA_TOPIC}-0"
         if disk.metadata_log_bytes == 0 and disk.log_dir in in_quorum:
             yield (

@@ -23,7 +23,7 @@ from winnow.logdir.batches import first_headers
 from winnow.logdir.cleaner_entries import Misplaced, misplaced_entries
 from winnow.logdir.files import log_bytes_in
 from winnow.logdir.metadata import METADATA_DIR
-from winnow.logdir.names import CLEANER_CHECKPOINT, LOG, segment_file
+from winnow.logdir.names import CLEANER_CHECKPOINT, LOCK, LOG, segment_file
 from winnow.logdir.survey import LogDir, strangers_in
 from winnow.logdir.torn import behind_in
 from winnow.policy.cleanable import CleanableRange, segments_between
@@ -299,6 +299,7 @@ def _disk(log_dir: LogDir, results: Sequence[PartitionResult], request: Request)
         read_only=volume.read_only,
         clean_shutdown=log_dir.clean_shutdown,
         broker_runs=view_of(log_dir.path) is not None,
+        lacks_lock=not request.storage.exists(f"{log_dir.path}/{LOCK}"),
         metadata_log_bytes=_metadata_log_bytes(log_dir, request),
         # A broker makes an empty file when it starts.
         cleaner_checkpoint_ms=request.storage.entry(path).mtime_ms

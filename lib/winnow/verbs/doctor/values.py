@@ -33,6 +33,8 @@ class Disk:
     """Mounted read-only. Nothing can be changed."""
     clean_shutdown: bool
     broker_runs: bool = False
+    lacks_lock: bool = False
+    """There is no `.lock`: none could be made, or the directory is remote."""
     behind: tuple[str, ...] = ()
     """Partitions whose logs end below the high watermark, where no clean shutdown was: a torn copy,
     or the machine lost power.

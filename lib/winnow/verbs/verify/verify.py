@@ -19,7 +19,7 @@ from winnow.logdir.names import (
     segment_file,
 )
 from winnow.logdir.topic_globs import check_globs
-from winnow.logdir.torn import torn
+from winnow.logdir.torn import torn, was_emptied
 from winnow.policy.transaction_runs import fold
 from winnow.policy.txn_entries import across
 from winnow.runtime.failure import Failure
@@ -147,7 +147,9 @@ def sweep(
                 findings += here
                 if place.recovered and not is_metadata_log(place):
                     behind += {
-                        str(place.name) for finding in here if finding.kind is Kind.CHECKPOINT
+                        str(place.name)
+                        for finding in here
+                        if finding.kind is Kind.CHECKPOINT and not was_emptied(place.directory)
                     }
             total = sum((check.checked for check in logs), total)
         copies += [torn(path, behind)] if behind else []

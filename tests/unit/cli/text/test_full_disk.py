@@ -82,6 +82,24 @@ def test_last_step_of_doctor_fits_the_first() -> None:
     assert last(fate=Fate.LOADS, reasons=()) == "Start the broker with its settings unchanged."
 
 
+def test_room_for_the_lock_comes_before_all_commands() -> None:
+    _, room, copy = steps(replace(FULL, lacks_lock=True))
+    assert room.startswith("make room for /var/lib/kafka logs/.lock")
+    assert "Move a file that is no part of a log" in room
+    assert copy.startswith("copy the metadata log")
+    assert len(steps(replace(FULL, lacks_lock=True, free_bytes=900 * MIB))) == 0
+
+
+def test_last_step_on_a_full_disk_names_what_else_keeps_the_broker_from_starting() -> None:
+    own = LogDirStart(path=FULL.log_dir, fate=Fate.LOSES, reasons=(), logs=(), frees_first=True)
+    for of_broker, words in (
+        (Fate.STOPS, "before what is named above is mended, space is free and"),
+        (Fate.LOADS, "before space is free and"),
+    ):
+        here = start(fate=Fate.LOSES, of_broker=of_broker, log_dirs=(own,))
+        assert words in last_step(replace(PAGE, starts=(here,)))
+
+
 def test_nothing_comes_first_where_there_is_room_or_the_broker_was_stopped() -> None:
     assert steps(replace(FULL, free_bytes=900 * MIB)) == []
     assert steps(replace(FULL, clean_shutdown=True)) == []
