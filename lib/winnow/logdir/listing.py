@@ -30,6 +30,7 @@ from winnow.logdir.names import (
     SNAPSHOT,
     TIMEINDEX,
     base_offset_of,
+    seen,
     segment_file,
 )
 from winnow.logdir.survey import Checkpoints
@@ -151,7 +152,7 @@ class _Found:
 
 
 def _look(storage: Storage, directory: str, entries: Sequence[Entry] | None = None) -> _Found:
-    entries = storage.list_dir(directory) if entries is None else entries
+    entries = seen(storage.list_dir(directory) if entries is None else entries)
     files = {entry.name: entry for entry in entries if entry.is_file}
     problems = [
         CorruptLogError(

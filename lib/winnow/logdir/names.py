@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from winnow.errors import CorruptLogError, UsageError
 from winnow.state import TopicPartition
+from winnow.storage.contract import Entry
 
 LOG = ".log"
 INDEX = ".index"
@@ -95,6 +96,8 @@ JAVA_INT = re.compile(r"[+-]?[0-9]+")
 _JAVA_DIGITS = re.compile(r"[+-]?\d+")
 _OFFSET_DIGITS = 20
 _BASE_OFFSET = re.compile(r"[0-9]{20}")
+_UNDECODED = re.compile("[\udc80-\udcff]")
+"""Bytes that are no UTF-8, as Python decodes names of files."""
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -215,6 +218,18 @@ def java_number(text: str, limit: int) -> int | None:
     """Return what Java's `parseLong` or `parseInt` does, None where it throws: also at spaces."""
     number = int(text) if _JAVA_DIGITS.fullmatch(text) else None
     return number if number is not None and -limit - 1 <= number <= limit else None
+
+
+def seen(entries: Iterable[Entry]) -> list[Entry]:
+    """Return the entries of a directory that a broker sees. A JVM decodes names as UTF-8, or as
+    ASCII, and finds no file under a name that it can't decode. So nothing of such a name counts,
+    but a producer snapshot: from 3.0 on, a broker lists those in another way.
+    """
+    return [
+        one
+        for one in entries
+        if one.name.isascii() or one.name.endswith(SNAPSHOT) or not _UNDECODED.search(one.name)
+    ]
 
 
 def segment_file(base_offset: int, suffix: str) -> str:

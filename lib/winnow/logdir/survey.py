@@ -18,6 +18,7 @@ from winnow.logdir.names import (
     REMOTE_INDEX_CACHE,
     DirectoryKind,
     parse_partition_dir,
+    seen,
     topic_partition_of,
 )
 from winnow.logdir.strangers import (
@@ -262,7 +263,7 @@ def survey_as(storage: Storage, path: str, meta: MetaProperties) -> LogDir:
     skipped: list[SkippedDirectory] = []
     strangers: list[Stranger] = []
     others: list[Entry] = []
-    for entry in storage.list_dir(path):
+    for entry in seen(storage.list_dir(path)):
         # A partition that is a link is reported as one.
         if not (entry.is_dir or entry.leads_to_dir):
             others.append(entry)

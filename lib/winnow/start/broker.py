@@ -22,7 +22,7 @@ from winnow.start.files import ListingCache
 from winnow.start.homes import Present, doubled_in, without_directory, without_leader
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.log import LogQuestion, start_of_log
-from winnow.start.logs import logs_to_load
+from winnow.start.logs import directories_of_later_versions, logs_to_load
 from winnow.start.moves import moves_in, set_moved
 from winnow.start.node_files import MetaProblem
 from winnow.start.nodes.node import Node, refused_by
@@ -282,6 +282,7 @@ def _log_dir_start(
             stranger.words(log_dir.path): Fate.STOPS if stranger.stops_broker else Fate.OFFLINE
             for stranger in log_dir.strangers
         },
+        **dict(directories_of_later_versions(log_dir, settings.kafka)),
         **dict(unreadable_checkpoints(storage, log_dir.path, settings.kafka)),
     }
     if forbidden := why_not_used(log_dir.path):

@@ -21,6 +21,7 @@ from winnow.logdir.names import (
     SNAPSHOT,
     SWAP,
     base_offset_of,
+    seen,
     segment_file,
 )
 from winnow.start.segments import read_next_offset
@@ -28,7 +29,9 @@ from winnow.storage.contract import Entry, ReadOnly, Storage
 
 
 class ListingCache(ReadOnly):
-    """Reads of a storage that keep the last listing: all checks of a log see the same files."""
+    """Reads of a storage that keep the last listing: all checks of a log see the same files, and
+    only those that a broker sees.
+    """
 
     def __init__(self, storage: Storage) -> None:
         super().__init__(storage)
@@ -36,7 +39,7 @@ class ListingCache(ReadOnly):
 
     def list_dir(self, path: str) -> tuple[Entry, ...]:
         if self._listed is None or self._listed[0] != path:
-            self._listed = path, super().list_dir(path)
+            self._listed = path, tuple(seen(super().list_dir(path)))
         return self._listed[1]
 
 
@@ -196,7 +199,7 @@ class PartitionFiles:
     """
 
     def __init__(self, storage: Storage, directory: str, swap: FinishedSwap | None = None) -> None:
-        entries = storage.list_dir(directory)
+        entries = seen(storage.list_dir(directory))
         for entry in entries:
             if not entry.is_file and entry.name.endswith((LOG, *INDEX_SUFFIXES, SNAPSHOT)):
                 raise _not_a_file(entry.name, is_link=entry.is_link)

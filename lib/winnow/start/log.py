@@ -110,7 +110,7 @@ def _start(
     if question.state is not None:
         known = question.state
         outcome = (
-            _outcome_of(storage, log.directory, known)
+            _outcome_of(storage, log, known)
             if isinstance(known, LoadedLog)
             else _outcome_of_state(storage, log.directory, known)
         )
@@ -162,7 +162,7 @@ def _outcome_with_swap(storage: Storage, log: LogToLoad, config: TopicConfig) ->
             hint="`recover` finishes it.",
         )
     swap = finished_swap(storage, directory)
-    outcome = _outcome_of(storage, directory, load_log(storage, log, config, swap), swap)
+    outcome = _outcome_of(storage, log, load_log(storage, log, config, swap), swap)
     if swap is None:
         return outcome
     outcome = replace(outcome, finishes_swap=bool(swap.on_disk))
@@ -291,14 +291,14 @@ class _Outcome:
 
 
 def _outcome_of(
-    storage: Storage, directory: str, loaded: LoadedLog, swap: FinishedSwap | None = None
+    storage: Storage, log: LogToLoad, loaded: LoadedLog, swap: FinishedSwap | None = None
 ) -> _Outcome:
     return _Outcome(
         log_start_offset=loaded.log_start_offset,
         log_end_offset=loaded.log_end_offset,
         recovered_bytes=loaded.recovered_bytes,
         cut_bytes=loaded.truncation.cut_bytes,
-        loss=loss_of(storage, directory, loaded, swap),
+        loss=loss_of(storage, log.directory, loaded, swap, has_no_gaps=log.has_no_gaps),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from winnow.errors import FAILS_ONE_PARTITION, UsageError, failure_of
 from winnow.logdir.names import (
@@ -13,15 +13,42 @@ from winnow.logdir.names import (
     REMOTE_INDEX_CACHE,
     DirectoryKind,
     parse_partition_dir,
+    seen,
 )
 from winnow.logdir.survey import Checkpoints, LogDir
 from winnow.policy.config import TopicConfig
 from winnow.policy.sources import Settings, Unknown
+from winnow.policy.versions import KnownVersion
 from winnow.start.loaded import LogToLoad
 from winnow.start.rights import users_of
 from winnow.start.small_files import checkpoint_as_read
+from winnow.start.values import Fate
 from winnow.storage.contract import Storage, entry_if_there
 from winnow.storage.links import words_of_link
+
+_LATER: Mapping[str, tuple[int, int, int]] = {REMOTE_INDEX_CACHE: (3, 5, 0), "-stray": (3, 6, 0)}
+"""Ends of the names of directories that brokers know since a version, which is in the jars."""
+
+
+def directories_of_later_versions(
+    log_dir: LogDir, kafka: KnownVersion
+) -> Iterator[tuple[str, Fate]]:
+    """Yield why a broker of an earlier version does not start on the log directory, and its fate.
+    It is unknown if the broker may be of a later version, too.
+    """
+    for name in (one.name for one in log_dir.skipped):
+        since = next((first for end, first in _LATER.items() if name.endswith(end)), None)
+        if since is None or kafka.oldest.first >= since:
+            continue
+        version = ".".join(map(str, since[:2]))
+        words = (
+            f"{log_dir.path}/{name} is a directory of Kafka {version} or later: a broker of an "
+            'earlier version does not start on it ("not in the form of topic-partition"). '
+        )
+        if kafka.newest.last < since:
+            yield f"{words}Move it elsewhere", Fate.STOPS
+        else:
+            yield f"{words}Give --kafka-version if the broker is of a later one", Fate.UNKNOWN
 
 
 def logs_to_load(
@@ -43,7 +70,7 @@ def logs_to_load(
     linked = None
     if found is not None and found.is_link:
         linked = f"{marker} shows nothing: {words_of_link(marker)}"
-    for entry in storage.list_dir(log_dir.path):
+    for entry in seen(storage.list_dir(log_dir.path)):
         if not (entry.is_dir or entry.leads_to_dir) or entry.name == REMOTE_INDEX_CACHE:
             continue
         try:

@@ -15,11 +15,11 @@ from winnow.logdir.batches import Piece, bad_crcs, find_next, read_to_stop
 from winnow.logdir.commit.recovery import preview
 from winnow.logdir.commit.roll_forward import open_round
 from winnow.logdir.commit.truncation import LogCut, RemovedSegment
-from winnow.logdir.names import LOG, MAX_LONG, segment_file
+from winnow.logdir.names import LOG, MAX_LONG, base_offset_of, segment_file
 from winnow.start.files import FinishedSwap
 from winnow.start.loaded import LoadedLog
 from winnow.storage.contract import Storage
-from winnow.wire.batch import MAX_MAGIC, is_wrapper
+from winnow.wire.batch import HEADER_V2_SIZE, MAX_MAGIC, is_wrapper
 from winnow.wire.buffers import Rows
 from winnow.words import counted, first_few, size
 
@@ -72,10 +72,15 @@ class Loss:
 
 
 def loss_of(
-    storage: Storage, directory: str, loaded: LoadedLog, swap: FinishedSwap | None = None
+    storage: Storage,
+    directory: str,
+    loaded: LoadedLog,
+    swap: FinishedSwap | None = None,
+    *,
+    has_no_gaps: bool = False,
 ) -> Loss | None:
     """Return what a recovery with this outcome deletes, or None if it only cuts a torn end. `swap`:
-    the one that the loader finished first.
+    the one that the loader finished first. `has_no_gaps`: see `lost_segments`.
     """
     change = loaded.truncation
     return loss_in(
@@ -85,6 +90,7 @@ def loss_of(
         removed=change.removed,
         new_start=None if change.created_segment is None else loaded.log_start_offset,
         on_disk={} if swap is None else swap.on_disk,
+        has_no_gaps=has_no_gaps,
     )
 
 
@@ -96,9 +102,13 @@ def loss_in(
     removed: Sequence[RemovedSegment],
     new_start: int | None = None,
     on_disk: Mapping[str, str] = {},
+    has_no_gaps: bool = False,
 ) -> Loss | None:
     """As `loss_of`. `new_start`: where an empty log begins in place of this one. `on_disk`: the
     names of logs that are not yet segments.
+
+    The end of a segment that others follow was whole when they began. So a cut there is a loss,
+    unless it only takes zeros, of which a crash leaves some behind a preallocated log.
     """
 
     def path_of(base: int) -> str:
@@ -112,11 +122,18 @@ def loss_in(
     for cut in [] if how else cuts:
         name = segment_file(cut.base_offset, LOG)
         words = f"{name} is cut at offset {cut.next_offset} ({cut.why})"
-        behind = None if gone else _next_batch(storage, path_of(cut.base_offset), cut)
+        path = path_of(cut.base_offset)
+        behind = None if gone else _next_batch(storage, path, cut)
+        following = None if gone or on_disk else _following(storage, directory, cut.base_offset)
         if gone:
             how = f"{words}, and {counted(len(gone), 'later segment')} go"
         elif behind is not None:
             how = f"{words}, and whole batches from offset {behind} on go"
+        elif following is not None and (
+            not _begins_with_zeros(storage, path, cut)
+            or (has_no_gaps and cut.next_offset < following)
+        ):
+            how = f"{words}, and the next segment begins at offset {following}"
         if how:
             break
     if how is None and gone:
@@ -223,6 +240,16 @@ def _sound_rows(storage: Storage, path: str, size_of_log: int) -> Iterator[Rows]
 def _next_batch(storage: Storage, path: str, cut: LogCut) -> int | None:
     found = find_next(storage, path, cut.size, cut.before, cut.next_offset, MAX_LONG)
     return None if found is None else found[1]
+
+
+def _following(storage: Storage, directory: str, base: int) -> int | None:
+    """Return the base offset of the next segment."""
+    names = (entry.name for entry in storage.list_dir(directory) if entry.name.endswith(LOG))
+    return min((found for name in names if (found := base_offset_of(name)) > base), default=None)
+
+
+def _begins_with_zeros(storage: Storage, path: str, cut: LogCut) -> bool:
+    return not any(storage.read_range(path, cut.size, min(cut.bytes, HEADER_V2_SIZE)))
 
 
 def _count(storage: Storage, path: str, start: int, end: int, least_offset: int) -> LostBatches:

@@ -9,6 +9,7 @@ import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import unquote_to_bytes
 
 from tests.fixtures.data import unpacked
 
@@ -159,6 +160,17 @@ def _mkdir(path: Path, _: Path) -> None:
     path.mkdir()
 
 
+def _named(path: Path, _: Path, name: str) -> None:
+    """A new file in a directory, or a new directory with a slash at the end. `name`: the bytes of
+    its name, percent-encoded.
+    """
+    target = Path(os.fsdecode(unquote_to_bytes(f"{path}/{name}")))
+    if name.endswith("/"):
+        target.mkdir()
+    else:
+        target.write_bytes(b"x")
+
+
 def _link(path: Path, root: Path, target: str) -> None:
     path.symlink_to(root / target)
 
@@ -198,6 +210,7 @@ CHANGES: dict[str, Callable[..., None]] = {
     "last-batch": _last_batch,
     "gap": _gap,
     "mkdir": _mkdir,
+    "named": _named,
     "link": _link,
     "mode": _mode,
     "own": _own,

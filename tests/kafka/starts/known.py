@@ -79,9 +79,9 @@ KNOWN: tuple[Known, ...] = (
         "a leader-epoch-checkpoint.",
     ),
     Known(
-        r"^2\.8.*-stray",
-        r"^broker: (loads|recovers), stops",
-        "2.8 knows no directories that end in -stray, and ends at one.",
+        r"^2\.8.*named \S+ \S+\.snapshot",
+        r"^broker: does-not-start, starts",
+        "2.8 does not see a producer snapshot whose name is no UTF-8. Later versions end at it.",
     ),
     Known(
         r"^2\.8.*\d\.log hello",

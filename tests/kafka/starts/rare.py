@@ -11,7 +11,12 @@ from tests.kafka.starts.changes import Change
 from tests.kafka.starts.swaps import swaps
 from tests.kafka.starts.table import METADATA, State
 from tests.kafka.starts.unwritable import unwritable
-from winnow.logdir.names import HIGH_WATERMARK_CHECKPOINT, LEADER_EPOCHS, OFFSET_CHECKPOINTS
+from winnow.logdir.names import (
+    HIGH_WATERMARK_CHECKPOINT,
+    LEADER_EPOCHS,
+    OFFSET_CHECKPOINTS,
+    SNAPSHOT,
+)
 
 HIGHEST = 2**63 - 1
 _NEWEST = HIGHEST - 999
@@ -188,6 +193,44 @@ def _numbers(version: str, kind: str) -> Iterator[State]:
     yield _changed(version, kind, [("write", epochs, f"0\n1\n0 {HIGHEST + 1}\n")])
 
 
+def _lost_segments(version: str, kind: str) -> Iterator[State]:
+    """All files of a segment but its producer snapshot are gone: one in the middle, and the last
+    one of a log that no checkpoint knows. A segment lacks its indexes and the end of its log.
+    """
+    if kind == "stopped":
+        return
+    root = unpacked(f"starts-{version}") / kind
+    for name in ("d-0", "c-0"):
+        (directory,) = root.glob(f"?/{name}")
+        logs = sorted(directory.glob("*.log"))
+        files = [[str(p.relative_to(root)) for p in _without_snapshot(log)] for log in logs]
+        yield _changed(version, kind, [("remove", path) for path in files[1]])
+        indexes = [("remove", path) for path in files[1] if not path.endswith(".log")]
+        log = str(logs[1].relative_to(root))
+        yield _changed(version, kind, [*indexes, ("cut-bytes", log, "9")])
+        if kind == "alone":
+            checkpoints = (f"a/{name}" for name in OFFSET_CHECKPOINTS[2:])
+            gone = [*files[-1], *checkpoints]
+            yield _changed(version, kind, [("remove", path) for path in gone])
+
+
+def _without_snapshot(log: Path) -> list[Path]:
+    return sorted(path for path in log.parent.glob(f"{log.stem}.*") if path.suffix != SNAPSHOT)
+
+
+def _names_of_others(version: str, kind: str) -> Iterator[State]:
+    """A directory of a later version, and names that are no UTF-8."""
+    if kind == "stopped":
+        return
+    root = unpacked(f"starts-{version}") / kind
+    (found,) = root.glob("?/d-0")
+    yield _changed(version, kind, [("mkdir", "a/remote-log-index-cache")])
+    for name in ("%FF%FE.log", f"{0:020d}%FF.index", f"{40:019d}%FF.snapshot", "%FF.swap"):
+        yield _changed(version, kind, [("named", str(found.relative_to(root)), name)])
+    yield _changed(version, kind, [("named", "a", "caf%E9-0/")])
+    yield _changed(version, kind, [("named", "a", "caf%E9/")])
+
+
 def _changed(version: str, kind: str, changes: Iterable[Change]) -> State:
     return State(version, kind, tuple(changes))
 
@@ -201,6 +244,8 @@ OF: tuple[Of, ...] = (
     _gaps,
     _markers,
     _numbers,
+    _lost_segments,
+    _names_of_others,
     swaps,
     unwritable,
 )

@@ -232,7 +232,7 @@ def _plan_one(log: LogToLoad) -> _Planned:
         # A broker goes on without the records, and deletes what shows that they are lost.
         check_none_lost(Places(), log.directory, has_no_gaps=log.has_no_gaps)
         loaded = load_log(Places(), log, log.config)
-        return loaded, loss_of(Places(), log.directory, loaded)
+        return loaded, loss_of(Places(), log.directory, loaded, has_no_gaps=log.has_no_gaps)
     except FAILS_ONE_PARTITION as error:
         return failure_of(error)
 

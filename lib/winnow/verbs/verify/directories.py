@@ -34,6 +34,7 @@ from winnow.logdir.names import (
     base_offset_of,
     parse_partition_dir,
     partitions_beneath,
+    seen,
     segment_file,
 )
 from winnow.logdir.snapshots import read_snapshot
@@ -68,7 +69,7 @@ def check_directory(storage: Storage, place: Scope) -> DirectoryCheck:
         words = f"not checked: a symbolic link to {target}"
         return DirectoryCheck(findings=(place.finding(Kind.LINK, "", words),))
     try:
-        entries: Sequence[Entry] = storage.list_dir(directory)
+        entries: Sequence[Entry] = seen(storage.list_dir(directory))
     except FAILS_ONE_PARTITION as error:
         return DirectoryCheck(findings=(place.finding(Kind.UNREADABLE, "", error),))
     sound = _soundly_named(entries)
@@ -306,7 +307,7 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
     current: list[TopicPartition] = []
     beside = 0
     notes: list[str] = []
-    entries = storage.list_dir(path)
+    entries = seen(storage.list_dir(path))
     for entry in entries:
         if not (entry.is_dir or entry.leads_to_dir):
             others.append(entry)
