@@ -49,9 +49,7 @@ def test_partitions_and_skipped_directories_are_listed(tmp_path: Path) -> None:
     assert found.error is None
 
 
-@pytest.mark.parametrize(
-    "name", ["a b-0", "x 0 5\ny-0", "\x1b[31mred-0", "..-0", ".-0", "\udcff-0"]
-)
+@pytest.mark.parametrize("name", ["a b-0", "x 0 5\ny-0", "\x1b[31mred-0", "..-0", ".-0"])
 def test_directory_of_an_illegal_topic_is_skipped(tmp_path: Path, name: str) -> None:
     path = _log_dir(tmp_path / "a", "t-0", name)
     (found,) = survey_log_dirs(STORAGE, [path])

@@ -75,7 +75,9 @@ def test_swap_log_that_lacks_batches_loses_them_and_recover_keeps_the_segment(
     [kept] = (root / "t-0").glob(f".winnow-quarantine-*/{SECOND}")
     assert kept.read_bytes() == before
     assert log.read_bytes() == data_of(kept)
-    assert start(root).fate.is_harmless
+    then, is_torn = start(root), log.read_bytes() == before[:-7]
+    assert then.fate.is_harmless is not is_torn
+    assert ("and the next segment begins at offset" in then.reason) is is_torn
 
 
 def test_swap_log_with_all_batches_is_finished(root: Path) -> None:
