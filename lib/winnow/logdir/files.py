@@ -28,11 +28,15 @@ def files_in(storage: Storage, directory: str) -> dict[str, Entry]:
 
 def tree_bytes(storage: Storage, path: str) -> int:
     """Return the bytes of all files below a directory, whatever they are. Follows no link."""
-    entries = storage.list_dir(path)
-    return sum(
-        tree_bytes(storage, f"{path}/{entry.name}") if entry.is_dir else entry.size
-        for entry in entries
-    )
+    total, left = 0, [path]  # somebody may have made more levels than Python can call itself
+    while left:
+        here = left.pop()
+        for entry in storage.list_dir(here):
+            if entry.is_dir:
+                left.append(f"{here}/{entry.name}")
+            else:
+                total += entry.size
+    return total
 
 
 def pieces(

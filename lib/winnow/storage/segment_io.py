@@ -65,6 +65,9 @@ def map_range(path: str, start: int, end: int, *, gradually: bool = False) -> It
         elif (view := view_of(path)) is not None and (file := view.file_at(path)) is not None:
             if file.entry.size < end:
                 raise _shorter(path, end, file.entry.size)
+            if file.bytes_in_file < end:
+                yield _read(path, start, end)
+                return
             with held(open_viewed(view, path, file), path) as descriptor:
                 yield _copied(descriptor, path, start, end, gradually=gradually)
         else:

@@ -5,6 +5,7 @@ errors.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,10 @@ from tests.unit.logdir.foreign import KINDS, NAMES, RUN, UNREADABLE, bounded, ma
 from tests.unit.logdir.foreign_verbs import VERBS
 from winnow.api import recover
 from winnow.errors import WinnowError
+from winnow.logdir.commit.staging import remove_staging
+from winnow.logdir.files import tree_bytes
 from winnow.recovery.runs.values import Action
+from winnow.storage.local import LocalStorage
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -57,3 +61,18 @@ def test_purge_finds_what_only_one_of_two_brokers_keeps(tmp_path: Path) -> None:
     purged = recover([str(keeping), str(other)], purge_run=RUN).partitions
     assert [Path(found.log_dir) for found in purged] == [keeping]
     assert not (keeping / "t-0" / f".winnow-kept-{RUN}").exists()
+
+
+def test_deep_directory_is_counted(tmp_path: Path) -> None:
+    """Python can't call itself so often. `doctor` counts what a preparation takes."""
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(1_500):
+        os.mkdir("d", dir_fd=descriptor)
+        below = os.open("d", os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = below
+    os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=descriptor))
+    os.truncate(f"/proc/self/fd/{descriptor}/file", 5)
+    os.close(descriptor)
+    assert tree_bytes(LocalStorage(), str(tmp_path)) == 5
+    remove_staging(LocalStorage(), str(tmp_path / "d"))  # pytest can't either

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -248,6 +249,28 @@ def test_read_view_lists_the_same_segments_as_a_stopped_broker(log_dir: Path) ->
         stopped = list_segments(Places(), str(log_dir / name))
         with broker(log_dir), open_read_view(str(log_dir), BROKER):
             assert list_segments(Places(), str(log_dir / name)) == stopped
+
+
+def test_read_view_keeps_no_copy_of_indexes(log_dir: Path) -> None:
+    """A sparse index of 512 MiB takes no room on the disk, and a broker has many partitions."""
+    log = max((log_dir / PARTITION).glob("*.log"), key=lambda one: one.stat().st_size)
+    for path in (log_dir / PARTITION).iterdir():
+        if path.stem.isdigit() and path.stem != log.stem:
+            path.unlink()
+    one = (1).to_bytes(4)
+    for suffix, last in ((".index", one + bytes(4)), (".timeindex", bytes(8) + one)):
+        with log.with_suffix(suffix).open("wb") as index:
+            index.truncate((24 << 20) - len(last))  # a multiple of both sizes
+            index.seek(0, os.SEEK_END)
+            index.write(last)
+    with broker(log_dir), open_read_view(str(log_dir), BROKER) as view:
+        files = view.directories[str(log_dir / PARTITION)]
+        assert files[log.with_suffix(".index").name].entry.size == 24 << 20
+        assert len(pickle.dumps(view)) < 100_000
+        data = Places().read_bytes(str(log.with_suffix(".timeindex")))
+        with map_range(str(log.with_suffix(".timeindex")), 0, len(data)) as mapped:
+            assert mapped.tobytes() == data
+    assert len(data) == (24 << 20) + 12, "the last entry that a stop would append is in no file"
 
 
 @pytest.mark.parametrize("base", [2**31 - 2, 2**31 + 7, 2**62])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,8 +19,9 @@ from winnow.logdir.indexes.index import (
     written_entries,
 )
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, base_offset_of, segment_file
-from winnow.storage.live.read_view import Files, ReadView, ViewStorage, with_content
+from winnow.storage.live.read_view import Files, ReadView, ViewStorage
 from winnow.wire.batch import NO_TIMESTAMP, out_of_reach
+from winnow.wire.buffers import Array
 
 
 def as_stopped(log_dir: str, path: str, files: Files) -> Files:
@@ -35,10 +36,13 @@ def as_stopped(log_dir: str, path: str, files: Files) -> Files:
     with suppress(OSError, CorruptLogError):  # readers report what is wrong with the segment
         end = _end_of_active(_Active(log_dir, path, base, files))
         log = segment_file(base, LOG)
-        files[log] = replace(files[log], entry=replace(files[log].entry, size=end.log_bytes))
-        for suffix, data in ((INDEX, end.index), (TIMEINDEX, end.timeindex)):
+        files[log] = files[log].cut(end.log_bytes)
+        for suffix, size, tail in (
+            (INDEX, end.index_bytes, b""),
+            (TIMEINDEX, end.timeindex_bytes, end.last_time),
+        ):
             if (name := segment_file(base, suffix)) in files:
-                files[name] = with_content(files[name].entry, data)
+                files[name] = files[name].cut(size, tail)
     return files
 
 
@@ -62,11 +66,15 @@ class _Active:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """What a clean stop leaves of the active segment."""
+    """What a clean stop leaves of the active segment. Of the indexes only sizes: a broker has
+    thousands of them.
+    """
 
     log_bytes: int
-    index: bytes
-    timeindex: bytes
+    index_bytes: int
+    timeindex_bytes: int
+    last_time: bytes
+    """The entry that a clean stop appends (S1.7), or none."""
 
 
 def _end_of_active(active: _Active) -> _End:
@@ -77,7 +85,7 @@ def _end_of_active(active: _Active) -> _End:
     """
     base, size = active.base, active.size
     index = np.frombuffer(active.entries(INDEX, OFFSET_ENTRY_SIZE), OFFSET_ENTRY_ON_DISK)
-    index = index[index["position"] < size]
+    index = index[: _prefix(index["position"] < size)]
     end = start = int(index["position"][-1]) if len(index) else 0
     last, largest, of_largest = base - 1, NO_TIMESTAMP, base
     for item in read_to_stop(active.storage, active.log, size=size, start=start, least_offset=base):
@@ -94,11 +102,15 @@ def _end_of_active(active: _Active) -> _End:
         at = int(rows["max_timestamp"].argmax())
         if rows["max_timestamp"][at] > largest:
             largest, of_largest = int(rows["max_timestamp"][at]), int(rows["last_offset"][at])
-    index = index[(index["position"] < end) & (index["relative_offset"] <= last - base)]
+    index_bytes = _prefix((index["position"] < end) & (index["relative_offset"] <= last - base))
     times = np.frombuffer(active.entries(TIMEINDEX, TIME_ENTRY_SIZE), TIME_ENTRY_ON_DISK)
-    times = times[times["relative_offset"] <= last - base]
-    timeindex = times.tobytes()
-    if largest > (int(times["timestamp"][-1]) if len(times) else NO_TIMESTAMP):
-        # A clean stop appends this entry (S1.7).
-        timeindex += np.array([(largest, of_largest - base)], TIME_ENTRY_ON_DISK).tobytes()
-    return _End(end, index.tobytes(), timeindex)
+    kept = _prefix(times["relative_offset"] <= last - base)
+    last_time = b""
+    if largest > (int(times["timestamp"][kept - 1]) if kept else NO_TIMESTAMP):
+        last_time = np.array([(largest, of_largest - base)], TIME_ENTRY_ON_DISK).tobytes()
+    return _End(end, index_bytes * OFFSET_ENTRY_SIZE, kept * TIME_ENTRY_SIZE, last_time)
+
+
+def _prefix(good: Array) -> int:
+    """Return how many entries precede the first that is not good."""
+    return len(good) if good.all() else int(good.argmin())

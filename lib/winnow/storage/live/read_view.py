@@ -41,6 +41,17 @@ class ViewedFile:
     """The content. None: it is read from the file."""
     descriptor: int | None = None
     """In the process that opened the view. None: the file is readable while it has its name."""
+    tail: bytes = b""
+    """Bytes of the view behind those of the file."""
+
+    @property
+    def bytes_in_file(self) -> int:
+        """Return how many bytes of the view, from the first on, are in the file itself."""
+        return 0 if self.data is not None else self.entry.size - len(self.tail)
+
+    def cut(self, size: int, tail: bytes = b"") -> ViewedFile:
+        """Return the file with its first bytes only, and `tail` behind them."""
+        return replace(self, entry=replace(self.entry, size=size + len(tail)), tail=tail)
 
 
 Files = dict[str, ViewedFile]
@@ -220,5 +231,11 @@ class ViewStorage(ReadOnly):
         length = max(0, min(length, file.entry.size - start))
         if file.data is not None:
             return file.data[start : start + length]
-        with held(open_viewed(self._view, path, file), path) as descriptor:
-            return read_at(descriptor, start, length)
+        in_file, data = file.bytes_in_file, b""
+        if start < in_file or not length:
+            with held(open_viewed(self._view, path, file), path) as descriptor:
+                data = read_at(descriptor, start, min(length, in_file - start))
+                if len(data) < min(length, in_file - start):
+                    return data
+        at = start + len(data) - in_file
+        return data + file.tail[at : at + length - len(data)] if file.tail else data
