@@ -71,10 +71,7 @@ def _mode_without_group(descriptor: int, wanted: os.stat_result) -> int:
 
 def _check_ours(path: str, have: os.stat_result) -> None:
     is_file = stat.S_ISREG(have.st_mode)
-    made = _made.get(path, _identity(have))
-    if is_file and have.st_nlink <= 1 and made == _identity(have):
-        return
-    if stat.S_ISDIR(have.st_mode):
+    if is_file and have.st_nlink <= 1 and _made.get(path) == _identity(have):
         return
     raise CorruptLogError(
         "a file is not the one that Winnow created",

@@ -201,6 +201,18 @@ def test_file_that_replaced_a_new_one_gets_no_attributes(tmp_path: Path) -> None
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o600
 
 
+def test_file_that_this_process_did_not_make_gets_no_attributes(tmp_path: Path) -> None:
+    """Whoever may rename files could put one of root's there."""
+    (tmp_path / "model").touch()
+    (tmp_path / "model").chmod(0o666)
+    (tmp_path / "private").touch(mode=0o600)
+    (tmp_path / "below").mkdir(mode=0o700)
+    for name in ("private", "below"):
+        with pytest.raises(CorruptLogError, match="not the one that Winnow created"):
+            STORAGE.copy_attributes(f"{tmp_path}/model", f"{tmp_path}/{name}")
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) & 0o077 == 0
+
+
 @as_root
 def test_hard_link_to_a_private_file_gets_no_owner(tmp_path: Path) -> None:
     (tmp_path / "model").touch()
