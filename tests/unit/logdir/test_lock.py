@@ -94,12 +94,11 @@ def test_case_99_held_lock_is_refused_and_its_holder_named(
     tmp_path: Path, log_dir: Path, family: str
 ) -> None:
     (log_dir / ".lock").touch()
-    with (
-        _held(_command(tmp_path, family), log_dir) as pid,
-        pytest.raises(LogDirInUseError) as refusal,
-    ):
+    command = _command(tmp_path, family)
+    with _held(command, log_dir) as pid, pytest.raises(LogDirInUseError) as refusal:
         lock_log_dir(str(log_dir))
     assert f"process {pid} holds its lock: " in str(refusal.value)
+    assert Path(command[0]).name in str(refusal.value), "the command"
     assert str(log_dir) in str(refusal.value)
     with lock_log_dir(str(log_dir)):
         pass
