@@ -110,6 +110,30 @@ def map_columns(ledger: Ledger) -> None:
     )
 
 
+def delete_by_vector(ledger: Ledger) -> None:
+    """Let a commit delete rows by a list in a file elsewhere."""
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
+    vector = {"storageType": "p", "pathOrInlineDv": "file:/etc/passwd", "offset": 1}
+    ledger.edit(ledger.first, "protocol", lambda one: one.update(protocol))
+    ledger.edit(
+        ledger.last,
+        "add",
+        lambda add: add.update(deletionVector={**vector, "sizeInBytes": 40, "cardinality": 1}),
+    )
+
+
+def deep(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    for _ in range(1_500):
+        os.mkdir("d", dir_fd=descriptor)
+        below = os.open("d", os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = below
+    os.mkfifo("pipe", dir_fd=descriptor)
+    os.close(descriptor)
+
+
 def large(path: Path) -> None:
     path.touch()
     os.truncate(path, 20 << 30)
@@ -127,7 +151,9 @@ READ: dict[str, tuple[Callable[[Ledger], object], str]] = {
     "another host": (data_at(lambda *_: "http://127.0.0.1:9/x.parquet"), ELSEWHERE),
     "HDFS": (data_at(lambda *_: "hdfs://127.0.0.1:9/x.parquet"), ELSEWHERE),
     "another file": (data_at(lambda *_: "/etc/passwd"), ELSEWHERE),
+    "a deletion vector": (delete_by_vector, "found deletion vectors"),
     "a pipe of data": (lambda one: pipe(one.data[0]), NO_FILE),
+    "a deep directory": (lambda one: deep(one.table), NO_FILE),
     "a pipe as commit": (lambda one: pipe(one.last), NO_FILE),
     "a link to data": (lambda one: one.move_out(one.data[0]), LINK),
     "a link to the log": (lambda one: one.move_out(one.log), LINK),

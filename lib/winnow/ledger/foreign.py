@@ -60,27 +60,31 @@ def check_ours(ledger: str, table: str = "") -> None:
 
 def _entries(path: str) -> Iterator[tuple[str, os.stat_result]]:
     """Yield the path, and all that is below it without following links."""
-    try:
-        status = os.lstat(path)
-    except FileNotFoundError:  # another writer may remove a file
-        return
-    except OSError as error:
-        raise _foreign(path, error.strerror or "unreadable") from error
-    yield path, status
-    if stat.S_ISDIR(status.st_mode):
+    left = [path]  # somebody may have made more levels than Python can call itself
+    while left:
+        at = left.pop()
         try:
-            names = os.listdir(path)
+            status = os.lstat(at)
+            names = os.listdir(at) if stat.S_ISDIR(status.st_mode) else []
+        except FileNotFoundError:  # another writer may remove a file
+            continue
         except OSError as error:
-            raise _foreign(path, error.strerror or "unreadable") from error
-        for name in names:
-            yield from _entries(f"{path}/{name}")
+            raise _foreign(at, error.strerror or "unreadable") from error
+        yield at, status
+        left += [f"{at}/{name}" for name in names]
 
 
 def check_inputs(rows: DataFrame, ledger: str, table: str) -> None:
-    """Raise WinnowError if a table refers to data files outside of its directory. A commit of Delta
-    may name a file by any path or URL.
+    """Raise WinnowError if a table refers to files outside of its directory. A commit of Delta may
+    name a file of data, or a deletion vector, by any path or URL.
     """
     session = rows.sparkSession
+    delta = session._jvm.org.apache.spark.sql.delta.DeltaLog  # type: ignore[union-attr] # noqa: SLF001
+    known = delta.forTable(
+        session._jsparkSession, table_url(ledger, table)
+    ).unsafeVolatileSnapshot()  # noqa: SLF001
+    if "deletionVectors" in known.protocol().json():
+        raise _foreign(table_url(ledger, table), "deletion vectors")
     # pyspark has no other way to the JVM.
     root = session._jvm.org.apache.hadoop.fs.Path(table_url(ledger, table))  # type: ignore[union-attr] # noqa: SLF001
     system = root.getFileSystem(session._jsc.hadoopConfiguration())  # noqa: SLF001
