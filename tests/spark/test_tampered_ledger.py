@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,8 @@ from winnow.api import history
 from winnow.errors import WinnowError
 from winnow.ledger.append import Addition, append
 from winnow.ledger.place import TABLE
+from winnow.logdir.commit.staging import remove_staging
+from winnow.storage.local import LocalStorage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,11 +72,12 @@ def sound(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 @pytest.fixture
-def ledger(sound: Path, tmp_path: Path) -> Ledger:
+def ledger(sound: Path, tmp_path: Path) -> Iterator[Ledger]:
     (tmp_path / "outside").mkdir()
-    return Ledger(
+    yield Ledger(
         Path(shutil.copytree(sound, tmp_path / "ledger", symlinks=True)), tmp_path / "outside"
     )
+    remove_staging(LocalStorage(), str(tmp_path / "ledger"))  # at any depth, unlike pytest
 
 
 def data_at(path: Callable[[Ledger, Path], str]) -> Callable[[Ledger], None]:

@@ -79,13 +79,11 @@ def check_inputs(rows: DataFrame, ledger: str, table: str) -> None:
     name a file of data, or a deletion vector, by any path or URL.
     """
     session = rows.sparkSession
-    delta = session._jvm.org.apache.spark.sql.delta.DeltaLog  # type: ignore[union-attr] # noqa: SLF001
-    known = delta.forTable(
-        session._jsparkSession, table_url(ledger, table)
-    ).unsafeVolatileSnapshot()  # noqa: SLF001
-    if "deletionVectors" in known.protocol().json():
-        raise _foreign(table_url(ledger, table), "deletion vectors")
     # pyspark has no other way to the JVM.
+    delta = session._jvm.org.apache.spark.sql.delta.DeltaLog  # type: ignore[union-attr] # noqa: SLF001
+    log = delta.forTable(session._jsparkSession, table_url(ledger, table))  # noqa: SLF001
+    if "deletionVectors" in log.unsafeVolatileSnapshot().protocol().json():
+        raise _foreign(table_url(ledger, table), "deletion vectors")
     root = session._jvm.org.apache.hadoop.fs.Path(table_url(ledger, table))  # type: ignore[union-attr] # noqa: SLF001
     system = root.getFileSystem(session._jsc.hadoopConfiguration())  # noqa: SLF001
     inside = f"{system.makeQualified(root).toString()}/"
