@@ -18,7 +18,6 @@ from winnow.logdir.commit.lost import (
     lost_segments,
     missing_logs,
     offsets_of,
-    only_in_deleted,
 )
 from winnow.logdir.commit.truncation import LogCut, RemovedSegment
 from winnow.logdir.indexes.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
@@ -46,14 +45,14 @@ from winnow.start.files import (
 )
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.loader import load_log
-from winnow.start.loss import Loss, loss_by_swap, loss_in, loss_of
+from winnow.start.loss import Loss, loss_by_swap, loss_in, loss_of, only_in_deleted_files
 from winnow.start.rights import why_not_loaded
 from winnow.start.segments import ends_too_high, lost_end
 from winnow.start.small_files import EPOCH_WORDS, Problem, checkpoint_problem, topic_id_or_problem
 from winnow.start.values import Fate, KnownTopics, LogStart
 from winnow.state import PartitionState
 from winnow.storage.contract import Storage, read_if_there
-from winnow.words import counted, first_few
+from winnow.words import counted
 
 FINISHES_SWAP = "the start finishes an interrupted swap"
 _SHOWN = 3
@@ -170,21 +169,6 @@ def _outcome_with_swap(storage: Storage, log: LogToLoad, config: TopicConfig) ->
     if loss is None:
         return outcome
     return replace(outcome, loss=loss, cut_bytes=outcome.cut_bytes + swap.log_bytes_gone)
-
-
-def _in_deleted_files(storage: Storage, log: LogToLoad) -> str:
-    """Return which files have records that the log has lost, until a start removes them, or ""."""
-    entries = storage.list_dir(log.directory)
-    names = only_in_deleted({entry.name: entry.size for entry in entries if entry.is_file})
-    if not names:
-        return ""
-    return (
-        f"{first_few(names, _SHOWN)} have records that the log has lost: Kafka renames segments so "
-        "where it recovers on a full disk, and a start deletes them for good. First copy the "
-        "directory of the partition elsewhere. To take the records back, remove the ending "
-        ".deleted from these .log files, in place of an empty .log of the same name, and run "
-        "`recover --truncate`"
-    )
 
 
 def _deleted_for_its_end(
@@ -359,8 +343,8 @@ def _with_outcome(
         recovery_point=log.recovery_point,
         snapshot=max(snapshots, default=0),
     )
-    if lost is not None and (words := _in_deleted_files(storage, log)):
-        return replace(start, fate=Fate.LOSES, reason=f"{lost}, and {words}")
+    if deleted := only_in_deleted_files(storage, log, end):
+        return replace(start, fate=Fate.LOSES, reason=deleted.how)
     if lost is not None and log.clean_shutdown:
         return replace(start, already_lost=f"{lost}{_FOLLOWERS_CUT}")
     return start

@@ -12,12 +12,13 @@ import numpy as np
 
 from winnow.errors import CorruptLogError, UnpredictedLoadError
 from winnow.logdir.batches import Piece, bad_crcs, find_next, read_to_stop
+from winnow.logdir.commit.lost import end_lost, only_in_deleted
 from winnow.logdir.commit.recovery import preview
 from winnow.logdir.commit.roll_forward import open_round
 from winnow.logdir.commit.truncation import LogCut, RemovedSegment
 from winnow.logdir.names import LOG, MAX_LONG, base_offset_of, segment_file
 from winnow.start.files import FinishedSwap
-from winnow.start.loaded import LoadedLog
+from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.storage.contract import Storage
 from winnow.wire.batch import HEADER_V2_SIZE, MAX_MAGIC, is_wrapper
 from winnow.wire.buffers import Rows
@@ -216,6 +217,29 @@ def loss_by_swap(
         found=sum((part.found for part in parts), LostBatches()),
         bytes=sum(part.bytes for part in parts),
     )
+
+
+def only_in_deleted_files(storage: Storage, log: LogToLoad, end: int) -> Loss | None:
+    """Return what a start, or a recovery that ends the log at `end`, deletes for good of `.deleted`
+    files that have the only copy: see `only_in_deleted`. A recovery also lowers the checkpoints
+    that show it.
+    """
+    lost = end_lost(end, high_watermark=log.high_watermark, recovery_point=log.recovery_point)
+    if lost is None:
+        return None
+    entries = storage.list_dir(log.directory)
+    sizes = {entry.name: entry.size for entry in entries if entry.is_file}
+    names = only_in_deleted(sizes)
+    if not names:
+        return None
+    how = (
+        f"{lost}, and {first_few(names, _SHOWN)} have records that the log has lost: Kafka renames "
+        "segments so where it recovers on a full disk, and a start deletes them for good. First "
+        "copy the directory of the partition elsewhere. To take the records back, remove the "
+        "ending .deleted from these .log files, in place of an empty .log of the same name, and "
+        "run `recover --truncate`"
+    )
+    return Loss(how=how, found=LostBatches(), bytes=sum(sizes[name] for name in names))
 
 
 def check_swap(

@@ -4,6 +4,7 @@ batch, keeps the later segments, and serves a gap: the batch is lost, and its re
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -73,6 +74,29 @@ def test_zeros_at_the_end_of_a_closed_segment_are_a_loss_only_if_offsets_are_mis
     tear(log, zeros=True)
     assert log_of(start(settings=Settings(topic_sets=(DELETES,))), "d-0").fate is Fate.LOSES
     assert log_of(start(settings=Settings(topic_sets=(COMPACTS,))), "d-0").fate is Fate.RECOVERS
+
+
+def test_recovery_leaves_a_log_alone_whose_end_only_deleted_files_have(root: Path) -> None:
+    """A recovery that goes on would lower the checkpoints that show it, and write the marker."""
+    (root / ".kafka_cleanshutdown").unlink()
+    directory = root / "d-0"
+    for log in sorted(directory.glob("*.log"))[2:]:
+        for suffix in (LOG, INDEX, TIMEINDEX):
+            path = log.with_suffix(suffix)
+            path.rename(f"{path}.deleted")
+    before = {path.name: path.stat().st_size for path in directory.iterdir()}
+    request = TruncateRequest(settings=Settings(topic_sets=(DELETES,)), truncate=True, now=NOW)
+    for _ in range(2):
+        dirs = survey_log_dirs(Places(), [str(root)])
+        [done], [start] = recover_dirs(Places(), dirs, request, run_id="run")
+        [error] = [one.error for one in done.logs if one.name == "d-0"]
+        assert "have records that the log has lost" in (error or "")
+        assert not done.marked
+        assert log_of(start, "d-0").fate is Fate.LOSES
+        assert {path.name: path.stat().st_size for path in directory.iterdir()} == before
+    consented = replace(request, lose_records=True)
+    [done], [start] = recover_dirs(Places(), dirs, consented, run_id="again")
+    assert not [one.error for one in done.logs if one.error]
 
 
 def test_torn_end_of_the_last_segment_is_none(root: Path) -> None:

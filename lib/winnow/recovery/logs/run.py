@@ -50,7 +50,7 @@ from winnow.start.files import finished_swap
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.loader import load_log
 from winnow.start.logs import logs_to_load
-from winnow.start.loss import SWAP_ASIDE, Loss, loss_by_swap, loss_of
+from winnow.start.loss import SWAP_ASIDE, Loss, loss_by_swap, loss_of, only_in_deleted_files
 from winnow.start.values import BrokerStart, worst
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
@@ -232,7 +232,8 @@ def _plan_one(log: LogToLoad) -> _Planned:
         # A broker goes on without the records, and deletes what shows that they are lost.
         check_none_lost(Places(), log.directory, has_no_gaps=log.has_no_gaps)
         loaded = load_log(Places(), log, log.config)
-        return loaded, loss_of(Places(), log.directory, loaded, has_no_gaps=log.has_no_gaps)
+        loss = loss_of(Places(), log.directory, loaded, has_no_gaps=log.has_no_gaps)
+        return loaded, loss or only_in_deleted_files(Places(), log, loaded.log_end_offset)
     except FAILS_ONE_PARTITION as error:
         return failure_of(error)
 
