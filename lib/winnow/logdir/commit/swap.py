@@ -86,9 +86,9 @@ class Swaps:
         """`entries`: of the directory, if it has just been listed."""
         self._storage, self._directory = storage, directory
         self._known: dict[str, Entry] | None = None
-        """What the directory has of a log, and its directories, by name; without `_changed`."""
-        self._changed: list[str] = []
-        """Names that the last swap has changed."""
+        """What the directory has of a log, and its directories, by name. Of what was put in place,
+        only the names.
+        """
         if entries is not None and not is_remote(directory):
             self._known = _to_know(entries)
 
@@ -113,22 +113,25 @@ class Swaps:
                 files=files if here else None,
             )
         if here:
-            new = (segment_file(group.base_offset, suffix) for suffix in group.paths)
-            self._known, self._changed = _to_know(entries), [*gone, *new]
+            new = [segment_file(group.base_offset, suffix) for suffix in group.paths]
+            self._known = _to_know(entries)
+            for name in gone:
+                self._known.pop(name, None)
+            self._known |= {name: Entry(name, is_file=True) for name in new}
 
     def _entries(self, group: StagedGroup) -> Sequence[Entry]:
-        if self._known is None:
+        known = self._known
+        if known is None:
             return self._storage.list_dir(self._directory)
-        bases = group.source_bases
-        names = [segment_file(base, suffix) for base in bases for suffix in SEGMENT_SUFFIXES]
-        self._known = self._updated(self._known, self._changed)
-        return [*self._updated(self._known, names).values()]
-
-    def _updated(self, known: Mapping[str, Entry], names: Iterable[str]) -> dict[str, Entry]:
-        """Return the entries with the current ones of these names."""
-        found = {name: entry_if_there(self._storage, f"{self._directory}/{name}") for name in names}
-        now = {**known, **found}
-        return {name: entry for name, entry in now.items() if entry is not None}
+        for base in group.source_bases:
+            for suffix in SEGMENT_SUFFIXES:
+                name = segment_file(base, suffix)
+                found = entry_if_there(self._storage, f"{self._directory}/{name}")
+                if found is None:
+                    known.pop(name, None)
+                else:
+                    known[name] = found
+        return [*known.values()]
 
 
 def _to_know(entries: Sequence[Entry]) -> dict[str, Entry]:
