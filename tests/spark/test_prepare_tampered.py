@@ -124,7 +124,7 @@ def of_another_segment(value: dict[str, Any]) -> None:
 
 def with_active_segment(value: dict[str, Any]) -> None:
     last = value["groups"][-1]
-    last["sources"].append(value["segments"][-1])
+    last["sources"].append(value["beside"].pop())
     last["stamps"].append(last["stamps"][0])
     last["checksums"].append(last["checksums"][0])
     value["round"]["end_offset"] = value["log_end_offset"]

@@ -13,6 +13,7 @@ import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import TypeAlias
 
 from winnow.errors import CorruptLogError
@@ -26,6 +27,7 @@ _NUMBER = re.compile(r"\+?0*(\d{1,19})")
 parse thousands of digits.
 """
 _AS_WRITTEN = re.compile(rb"0\n([0-9]{1,6})\n((?:[a-zA-Z0-9._-]{1,249} [0-9]{1,9} [0-9]{1,18}\n)*)")
+_EPOCHS_AS_WRITTEN = re.compile(rb"0\n([0-9]{1,6})\n((?:[0-9]{1,9} [0-9]{1,18}\n)*)")
 _LIKE_A_NUMBER = re.compile(r"[+-]?[0-9]{1,24}")
 MOST_ENTRIES = 500_000
 """An offset checkpoint has an entry for each partition of a log directory."""
@@ -201,6 +203,13 @@ def read_leader_epochs(
     than the ascending one, and reads any.
     """
     path = f"{directory}/{LEADER_EPOCHS}"
+    found = _EPOCHS_AS_WRITTEN.fullmatch(read_if_there(storage, path) or b"")
+    if found is not None:
+        numbers = [*map(int, found[2].split())]
+        usual = tuple(zip(numbers[::2], numbers[1::2], strict=True))
+        rising = all(a[0] < b[0] and a[1] <= b[1] for a, b in pairwise(usual))
+        if rising and len(usual) == int(found[1]) <= MOST_ENTRIES:
+            return usual
     epochs: list[tuple[int, int]] = []
     for where, (epoch_text, offset_text) in _read_lines(storage, path, fields=2):
         epoch = _number(epoch_text, MAX_INT, "an epoch", where)

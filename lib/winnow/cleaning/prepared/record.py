@@ -49,6 +49,7 @@ def record(
     taken = Instant.now()
     checkpoints, at = item.log_dir.checkpoints, item.place.topic_partition
     plan = item.plan.compaction
+    grouped = {base for group in groups for base in group.source_bases}
     prepared = PreparedPartition(
         run_id=request.run_id,
         now=request.now,
@@ -59,7 +60,7 @@ def record(
         settings=settings_in_words(item.config),
         kafka_version=request.settings.kafka.versions,
         only=request.only,
-        segments=state.segments,
+        beside=tuple(s for s in state.segments if s.base_offset not in grouped),
         log_start_offset=state.log_start_offset,
         log_end_offset=state.log_end_offset,
         cleaner_checkpoint=checkpoints.cleaner.get(at),

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Annotated
 
 from winnow.cleaning.asked import SettingsAsked
@@ -156,8 +157,8 @@ class PreparedPartition:
     """The effective settings of the topic."""
     kafka_version: str
     only: str | None
-    segments: tuple[Segment, ...]
-    """All segments of the partition."""
+    beside: tuple[Segment, ...]
+    """The segments of the partition that are in no group."""
     log_start_offset: Natural
     log_end_offset: Natural
     cleaner_checkpoint: FromMinusOne | None
@@ -169,6 +170,12 @@ class PreparedPartition:
     """None: only retention is due."""
     groups: tuple[PreparedGroup, ...]
     """Ascending. Empty if there is no round."""
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """All segments of the partition, ascending."""
+        sources = (source for group in self.groups for source in group.sources)
+        return tuple(sorted((*sources, *self.beside), key=attrgetter("base_offset")))
 
     @property
     def staged_bytes(self) -> int:
@@ -219,12 +226,13 @@ def _fits(prepared: PreparedPartition) -> bool:
     """Return whether the groups are the segments below the end of the round."""
     bases = [base for group in prepared.groups for base in group.source_bases]
     ends = [prepared.round.end_offset] if prepared.round is not None and prepared.groups else []
-    listed = {segment.base_offset for segment in prepared.segments}
+    beside = {segment.base_offset for segment in prepared.beside}
     return (
         bool(prepared.groups) == (prepared.round is not None)
         and [*bases, *ends] == sorted({*bases, *ends})
-        and {*bases} <= listed
-        and bool(prepared.segments)
+        and beside.isdisjoint(bases)
+        and len(beside) == len(prepared.beside)
+        and bool(beside or bases)
         and prepared.settings.keys() == _COMPARED.keys()
         and (prepared.anchor is None or _HEADER.fullmatch(prepared.anchor.header) is not None)
         and prepared.only in {None, "retention", "compaction"}
