@@ -120,6 +120,10 @@ class Storage(Protocol):
     def list_dir(self, path: str) -> tuple[Entry, ...]:
         """Return all entries, ascending by name."""
 
+    def names(self, path: str) -> tuple[str, ...]:
+        """Return the names of all entries, in any order."""
+        return tuple(entry.name for entry in self.list_dir(path))
+
     def entry(self, path: str) -> Entry:
         """Return the current entry of one name. FileNotFoundError if there is none."""
 

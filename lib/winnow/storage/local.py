@@ -40,6 +40,10 @@ class LocalStorage(Storage):
         with opened_dir(path) as directory, os.scandir(directory) as found:
             return tuple(sorted(map(_listed, found), key=_NAME))
 
+    def names(self, path: str) -> tuple[str, ...]:
+        with opened_dir(path) as directory:
+            return tuple(os.listdir(directory))
+
     def entry(self, path: str) -> Entry:
         return entry_of(path.rpartition("/")[2], status_of(path))
 

@@ -56,7 +56,7 @@ def storage_of(path: str) -> Storage:
 
     Raises UsageError for a scheme without a storage.
     """
-    if not is_remote(path):
+    if path.startswith("/") or not is_remote(path):
         view = view_of(path)
         if view is None:
             return _LOCAL
@@ -124,6 +124,7 @@ class Places(Storage):
 
     canonical = _by_place(Storage.canonical)
     list_dir = _by_place(Storage.list_dir)
+    names = _by_place(Storage.names)
     entry = _by_place(Storage.entry)
     exists = _by_place(Storage.exists)
     read_bytes = _by_place(Storage.read_bytes)

@@ -41,17 +41,23 @@ _JOURNAL_SEGMENT_BYTES = 2**11
 
 
 def begin_round(
-    storage: Storage, directory: str, staging: str, journal: Journal, sources: Sequence[Segment]
+    storage: Storage,
+    directory: str,
+    staging: str,
+    journal: Journal,
+    sources: Sequence[Segment],
+    entries: Sequence[Entry] | None = None,
 ) -> Sequence[Entry]:
     """Write the journal before groups are put in place. From here on, the next run finishes the
     work if this one can't.
 
-    `sources`: those of these groups, and of groups that stay unchanged among them. Return what is
-    in the directory. See `winnow.logdir.commit.roll_forward`. Raises CorruptLogError if somebody
-    else has changed the partition: these sources and those of the waiting groups are checked first.
+    `sources`: those of these groups, and of groups that stay unchanged among them. `entries`: of
+    the directory, if it has just been listed. Return what is in the directory. See
+    `winnow.logdir.commit.roll_forward`. Raises CorruptLogError if somebody else has changed the
+    partition: these sources and those of the waiting groups are checked first.
     """
     every = [*sources, *(source for group in journal.waiting for source in group.sources)]
-    entries = storage.list_dir(directory)
+    entries = storage.list_dir(directory) if entries is None else entries
     check_unchanged(storage, directory, every, entries)
     # Sync the sources that a broker had not flushed when it crashed (S8.2). A record is removed
     # because a later one has its key. A power failure must not lose the later one, which may be in

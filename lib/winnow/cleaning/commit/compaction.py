@@ -35,10 +35,13 @@ _log = logging.getLogger(__name__)
 
 
 def commit(
-    item: PlannedPartition, staged: StagedPartition, request: Request
+    item: PlannedPartition,
+    staged: StagedPartition,
+    request: Request,
+    entries: Sequence[Entry] | None = None,
 ) -> StagedPartition | PartitionResult:
     """Put the staged groups in place. Return the result of the partition or, if groups remain, what
-    is in place.
+    is in place. `entries`: of the partition directory, if it has just been listed.
     """
     if not staged.is_last:
         return _commit_part(item, staged, request)
@@ -50,7 +53,7 @@ def commit(
     try:
         with kept_by(request, item.state, cleaner_checkpoint_after=end):
             try:
-                _, entries = _begin(storage, staged)
+                _, entries = _begin(storage, staged, None if request.keep_replaced else entries)
             except FAILS_ONE_PARTITION as error:
                 return give_up(item, staged, failure(error), request)
             commit_groups(storage, staged.directory, staged.to_swap, entries)
@@ -101,7 +104,9 @@ def _commit_part(
     )
 
 
-def _begin(storage: Storage, staged: StagedPartition) -> tuple[Journal, Sequence[Entry]]:
+def _begin(
+    storage: Storage, staged: StagedPartition, entries: Sequence[Entry] | None = None
+) -> tuple[Journal, Sequence[Entry]]:
     """Write the journal before the groups are put in place. Return also what is in the partition
     directory.
     """
@@ -110,7 +115,8 @@ def _begin(storage: Storage, staged: StagedPartition) -> tuple[Journal, Sequence
     unchanged = [group.base_offset for group in staged.groups if group.unchanged]
     journal = with_staged(storage, staged.journal, staged.to_swap, unchanged)
     sources = [source for group in staged.groups for source in group.sources]
-    return journal, begin_round(storage, staged.directory, staged.staging, journal, sources)
+    directory, staging = staged.directory, staged.staging
+    return journal, begin_round(storage, directory, staging, journal, sources, entries)
 
 
 def _sum_up(staged: StagedPartition) -> None:

@@ -236,11 +236,20 @@ def why_unwritable(place: PartitionPlace, bases: Iterable[int] = ()) -> Reason |
     Everything that a commit replaces is checked before the first rename: the segments at `bases`,
     leader epochs, and the checkpoints of the log directory.
     """
-    checkpoints = (CLEANER_CHECKPOINT, LOG_START_CHECKPOINT, META_PROPERTIES)
+    return why_files_unwritable(place, bases) or why_checkpoints_unwritable(place.log_dir)
+
+
+def why_files_unwritable(place: PartitionPlace, bases: Iterable[int]) -> Reason | None:
     names = [*(segment_file(base, LOG) for base in bases), LEADER_EPOCHS]
-    why = why_not_replaceable(place.directory, names) or why_not_replaceable(
-        place.log_dir, checkpoints
-    )
+    return _unwritable(why_not_replaceable(place.directory, names))
+
+
+def why_checkpoints_unwritable(log_dir: str) -> Reason | None:
+    names = (CLEANER_CHECKPOINT, LOG_START_CHECKPOINT, META_PROPERTIES)
+    return _unwritable(why_not_replaceable(log_dir, names))
+
+
+def _unwritable(why: str | None) -> Reason | None:
     return None if why is None else Reason("S8.5", why)
 
 

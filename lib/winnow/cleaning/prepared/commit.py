@@ -7,7 +7,7 @@ neither Spark nor compiled code: a broker waits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,7 +20,8 @@ from winnow.cleaning.plan.partitions import (
     PlannedPartition,
     SkippedPartition,
     known_or_left_alone,
-    why_unwritable,
+    why_checkpoints_unwritable,
+    why_files_unwritable,
 )
 from winnow.cleaning.prepared.again import planned_again, staged_again
 from winnow.cleaning.prepared.checks import Dropped, why_dropped
@@ -38,9 +39,11 @@ from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.live.alone import alone_on
 from winnow.logdir.lock import locked
 from winnow.logdir.survey import LogDir, strangers_in, topics_of
+from winnow.policy.plan import Reason
 from winnow.policy.sources import Unknown
 from winnow.runtime.failure import Failure, failure
 from winnow.state import TopicPartition
+from winnow.storage.contract import Entry
 from winnow.storage.guarded import kept_open
 from winnow.storage.mounts import why_seen_here_only
 from winnow.storage.places import Places
@@ -68,7 +71,11 @@ def commit_prepared(log_dirs: Sequence[str], request: Request, *, dry_run: bool)
             for at in log_dir.partitions
             if request.wants(at.topic) and (names := _names(log_dir, at)) != ()
         ]
-        known = _Known(PreparedSettings(dirs, request.stop), TopicConfigs())
+        known = _Known(
+            PreparedSettings(dirs, request.stop),
+            TopicConfigs(),
+            {log_dir.path: why_checkpoints_unwritable(log_dir.path) for log_dir, _, _ in found},
+        )
         done = commit_several(
             [
                 partial(
@@ -109,6 +116,8 @@ class _Known:
 
     settings: PreparedSettings
     configs: TopicConfigs
+    unwritable: Mapping[str, Reason | None]
+    """Why the checkpoints of a log directory can't be replaced, by its path."""
 
 
 def _is_being_prepared(log_dir: LogDir, alone: ExitStack) -> bool:
@@ -205,7 +214,7 @@ def _newest(
     settings = known.settings.of(prepared.asked, existing.writer)
     if isinstance(settings, Failure):
         return _left(log_dir, at, settings)
-    if (why := _why_not_begun(prepared, place, request)) is not None:
+    if (why := _why_not_begun(prepared, place, known, request)) is not None:
         return _left(log_dir, at, why)
     now = now_of(existing, prepared, settings, request.stop, known.configs)
     config, storage = now.resolved.config, request.storage
@@ -230,21 +239,29 @@ def _newest(
         only=cast("Only | None", prepared.only) if log_dir.clean_shutdown else "compaction",
     )
     item = planned_again(prepared, place, log_dir, config, request, entries)
-    return _would(item, prepared) if dry_run else _install(item, prepared, existing, request)
+    if dry_run:
+        return _would(item, prepared)
+    return _install(item, prepared, existing, entries, request)
 
 
 def _why_not_begun(
-    prepared: PreparedPartition, place: PartitionPlace, request: Request
+    prepared: PreparedPartition, place: PartitionPlace, known: _Known, request: Request
 ) -> Failure | None:
     """Return why a preparation is not even checked."""
     if (reason := request.stop.reason) is not None:
         return Failure(f"not begun: the run was stopped, {reason}", WinnowError.exit_code)
-    unwritable = why_unwritable(place, [segment.base_offset for segment in prepared.segments])
+    unwritable = known.unwritable[place.log_dir] or why_files_unwritable(
+        place, [segment.base_offset for segment in prepared.segments]
+    )
     return None if unwritable is None else Failure(unwritable.words, WinnowError.exit_code)
 
 
 def _install(
-    item: PlannedPartition, prepared: PreparedPartition, existing: Existing, request: Request
+    item: PlannedPartition,
+    prepared: PreparedPartition,
+    existing: Existing,
+    entries: Sequence[Entry],
+    request: Request,
 ) -> PartitionResult:
     done: StagedPartition | PartitionResult
     staging = existing.staging
@@ -252,7 +269,7 @@ def _install(
         done = retain_only(item, request)
         remove_staging(request.storage, staging)
     else:
-        done = commit(item, staged_again(prepared, staging, existing.inside), request)
+        done = commit(item, staged_again(prepared, staging, existing.inside), request, entries)
     if isinstance(done, StagedPartition):
         raise CorruptLogError("a preparation of which groups are missing", where=staging)
     kept = kept_bytes(request, item.state.directory)

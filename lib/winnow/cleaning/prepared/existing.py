@@ -13,7 +13,7 @@ from winnow.logdir.commit.leftovers import staging_entries
 from winnow.logdir.names import GONE, JOURNAL, LEADER_EPOCHS, PREPARED, STAGING_PREFIX
 from winnow.logdir.survey import LogDir
 from winnow.state import TopicPartition
-from winnow.storage.contract import Entry, Storage
+from winnow.storage.contract import Entry, Storage, entry_if_there
 from winnow.storage.live.identity import writer_of
 from winnow.storage.urls import is_remote
 
@@ -97,9 +97,11 @@ def existing_in(
 def names_of_existing(storage: Storage, directory: str) -> tuple[str, ...]:
     """Return the names of the staging directories that `existing_in` yields."""
     try:
-        return _of_runs(storage.list_dir(directory))
+        names = [name for name in storage.names(directory) if _OF_A_RUN.fullmatch(name)]
     except FileNotFoundError:
         return ()
+    there = {name: entry_if_there(storage, f"{directory}/{name}") for name in sorted(names)}
+    return tuple(name for name, entry in there.items() if entry is not None and entry.is_dir)
 
 
 def _of_runs(entries: Sequence[Entry]) -> tuple[str, ...]:

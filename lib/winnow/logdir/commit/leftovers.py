@@ -25,10 +25,11 @@ from winnow.logdir.names import (
     SWAP,
     base_offset_of,
     is_staging,
-    segment_file,
 )
 from winnow.state import Segment
 from winnow.storage.contract import COMMIT_RECORD, Entry, Storage
+
+_ENDS = (CLEANED, SWAP, DELETED)
 
 
 def leftover_names(storage: Storage, directory: str, entries: Sequence[Entry]) -> tuple[str, ...]:
@@ -44,8 +45,9 @@ def leftover_names(storage: Storage, directory: str, entries: Sequence[Entry]) -
 
 
 def _leftover_files(storage: Storage, directory: str, entries: Sequence[Entry]) -> set[str]:
-    for entry in entries:
-        if entry.is_link and entry.name.endswith((CLEANED, SWAP, DELETED)):
+    odd = [e for e in entries if e.name.endswith(_ENDS) or e.name == COMMIT_RECORD]
+    for entry in odd:
+        if entry.is_link and entry.name != COMMIT_RECORD:
             raise CorruptLogError(
                 "not a regular file",
                 expected="a file",
@@ -54,20 +56,17 @@ def _leftover_files(storage: Storage, directory: str, entries: Sequence[Entry]) 
                 hint="No broker makes links there, but it follows them: the file may have "
                 "records. Put the file itself in the place of the link.",
             )
+    names = [entry.name for entry in odd if entry.is_file]
+    for name in names:
+        if name.endswith((CLEANED, SWAP)):
+            base_offset_of(name)
     sizes = {entry.name: entry.size for entry in entries if entry.is_file}
-    names = [*sizes]
-    unfinished = [name for name in names if name.endswith((CLEANED, SWAP))]
-    for name in unfinished:
-        base_offset_of(name)
-    deleted = [name for name in names if name.endswith(DELETED)]
-    kept = of_segments(only_in_deleted(sizes)) if deleted else ()
-    if alone := orphans(names, entries, ()):
+    if alone := orphans([*sizes], entries, ()):
         alone = orphans(alone, entries, lost_segments(storage, directory, entries))
+    kept = of_segments(only_in_deleted(sizes)) if names else ()
     return {
-        *unfinished,
         *alone,
-        *(name for name in deleted if name.partition(".")[0] not in kept),
-        *(name for name in names if name == COMMIT_RECORD),
+        *(n for n in names if not n.endswith(DELETED) or n.partition(".")[0] not in kept),
     }
 
 
@@ -84,7 +83,9 @@ def orphans(
     return tuple(
         name
         for name in names
-        if name.endswith(INDEX_SUFFIXES) and segment_file(base_offset_of(name), LOG) not in known
+        # A name that has an offset begins with 20 digits.
+        if name.endswith(INDEX_SUFFIXES) and base_offset_of(name) >= 0
+        if f"{name[:20]}{LOG}" not in known
     )
 
 
