@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.one_page import checked
 from tests.spark.runs import by_name, new_log_dir, plan, run, set_checkpoint, settings
 from tests.twins.encoding import encode_batch
 from tests.unit.cleaning.partitions import make_partition
@@ -51,7 +52,9 @@ def with_log(log_dir: Path, name: str, *segments: tuple[int, ...], committed: bo
 def diagnosed(spark: SparkSession, log_dir: Path, *sets: str) -> tuple[Diagnosis, str]:
     """Return what the doctor finds, and its page as one line."""
     found = api.doctor(spark, [str(log_dir)], settings=settings(*sets), now=NOW)
-    lines = page(found, CommandLine(log_dirs=(str(log_dir),)))
+    request = CommandLine(log_dirs=(str(log_dir),))
+    checked(found, request)
+    lines = page(found, request)
     return found, " ".join(printed(lines, 100).split())
 
 

@@ -48,7 +48,7 @@ def command(
 
 def follow(command: Command, *asked: str) -> list[str]:
     """Run `doctor`, and each command it prints. Return the verbs."""
-    _, page = command("doctor", *asked)
+    _, page = command("doctor", *asked, "--all")
     printed = [line.strip() for line in page.splitlines() if line.startswith("  ./spark-submit")]
     for line in printed:
         words = shlex.split(line)
@@ -125,7 +125,7 @@ def test_unknown_settings_name_topics_and_files_of_this_machine_that_exist(
     os.chmod(here, 0)
     monkeypatch.setattr(unknown_settings, "_USUAL_FILES", (str(here), str(gone)))
     log_dir = copy_log_dir("clean", tmp_path / "logs", only=["c-none-0", "d-time-0"])
-    _, page = command("doctor", str(log_dir))
+    _, page = command("doctor", str(log_dir), "--all")
     text = " ".join(page.split())
     assert "--topic-set d-time:cleanup.policy= " in text
     assert f"On this machine: {here}." in text
@@ -138,7 +138,7 @@ def test_settings_of_a_broker_with_zookeeper_are_looked_for_there(
 ) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "logs", only=["c-none-0"])
     (log_dir / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=c\n")
-    _, page = command("doctor", str(log_dir))
+    _, page = command("doctor", str(log_dir), "--all")
     text = " ".join(page.split())
     assert "They may be found in ZooKeeper (`zookeeper-shell.sh HOST:2181 get /config/top" in text
     assert "__cluster_metadata-0 of another node" not in text
@@ -158,7 +158,7 @@ def test_commands_take_the_directories_of_one_broker_where_they_must(
 def test_stranger_is_named_once(tmp_path: Path, command: Command) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "logs", only=["c-none-0"])
     (log_dir / "lost+found").mkdir()
-    _, page = command("doctor", str(log_dir), *KNOWN, "--now", str(NOW))
+    _, page = command("doctor", str(log_dir), *KNOWN, "--now", str(NOW), "--all")
     assert " ".join(page.split()).count("lost+found is ") == 1
 
 
@@ -202,7 +202,7 @@ def test_command_for_unknown_settings_keeps_every_record_whatever_the_broker_has
     deletes.write_text("node.id=1\nlog.retention.bytes=1\nlog.retention.ms=1\n")
     given = [] if of_broker is None else ["--server-properties", str(file)]
     before = files_of(log_dir)
-    _, page = command("doctor", str(log_dir), *options, *given, "--now", str(NOW))
+    _, page = command("doctor", str(log_dir), *options, *given, "--now", str(NOW), "--all")
     (printed,) = (shlex.split(line) for line in page.splitlines() if "submit.sh plan" in line)
     assert "this keeps all records of 3 topics" in " ".join(page.split())
     words, now = printed[2:], ["--now", str(NOW), "--yes"]
@@ -219,7 +219,7 @@ def test_page_ends_with_the_broker_if_nothing_needs_to_be_done(
     log_dir = copy_log_dir("clean", tmp_path / "logs", only=["d-time-0", METADATA_DIR])
     remove_other_topics(log_dir)
     kept = ["--topic-set", "*:cleanup.policy=delete", "--topic-set", "*:retention.ms=-1"]
-    code, page = command("doctor", str(log_dir), *kept)
+    code, page = command("doctor", str(log_dir), *kept, "--all")
     assert code == 0
     *_, title, last = page.splitlines()
     assert (title, last) == (

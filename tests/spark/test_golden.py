@@ -10,12 +10,14 @@ import getpass
 import os
 import re
 import socket
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.crash.unchanged_log import INTERVAL, SEGMENT_BYTES, make_unchanged_log
+from tests.fixtures.data import copy_file, copy_tree
 from tests.session import verbs_use
 from winnow.cli import demo
 from winnow.cli.main import run as run_command
@@ -35,6 +37,7 @@ EVERYWHERE = (
     (re.compile(r"\S+ \S+ free \(\d+ %\)"), "SIZE free (SHARE)"),
     # Blocks, which the file system rounds.
     (re.compile(r"^(  [a-z ]+?) +[\d.]+ \w+ +[\d,]+ inodes$", re.MULTILINE), r"\1  SIZE  INODES"),
+    (re.compile(r"^  space: .*$", re.MULTILINE), "  space: SIZES"),
     # With manifests, which tell of inodes.
     (re.compile(r"purged: [\d.]+ \w+ freed"), "purged: SIZE freed"),
     (re.compile(r"(kept by run .* segments?), [\d.]+ \w+"), r"\1, SIZE"),
@@ -93,8 +96,8 @@ def golden(
 def test_output_before_anything_is_changed(golden: Golden) -> None:
     log_dir = str(golden.log_dir)
     golden("plan", "plan", log_dir, *GIVEN)
-    golden("doctor", "doctor", log_dir, *GIVEN)
-    golden("doctor-deep", "doctor", log_dir, *GIVEN, "--deep")
+    golden("doctor-all", "doctor", log_dir, *GIVEN, "--all")
+    golden("doctor-deep", "doctor", log_dir, *GIVEN, "--deep", "--all")
     golden("explain", "explain", log_dir, *GIVEN, *TOMBSTONES)
     golden("explain-offset", "explain", log_dir, *GIVEN, *TOMBSTONES, "--offset", "17")
     golden("inspect", "inspect", f"{log_dir}/c-tomb-0")
@@ -105,6 +108,17 @@ def test_output_before_anything_is_changed(golden: Golden) -> None:
     damaged[100] ^= 1
     log.write_bytes(damaged)
     golden("verify-damaged", "verify", log_dir, "--topics", "c-none", code=4)
+
+
+def test_one_page_of_doctor(golden: Golden) -> None:
+    """On a path of a fixed length, for its commands may take several rows of a screen."""
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="w") as short:
+        golden.scratch = Path(short)
+        golden.log_dir = Path(short, "log-dir")
+        copy_tree(demo.unpack(), golden.log_dir)
+        copy_file(demo.DATA / "topic-configs.txt", Path(short, "topic-configs.txt"))
+        given = ["--topic-configs", f"{short}/topic-configs.txt", "--now", demo.NOW]
+        golden("doctor", "doctor", str(golden.log_dir), *given)
 
 
 def test_output_of_changing_verbs_and_afterwards(golden: Golden) -> None:

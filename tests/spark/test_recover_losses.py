@@ -89,7 +89,7 @@ def test_truncate_skips_logs_with_batches_after_damage_and_doctor_warns(
 ) -> None:
     amount = damage(log_dir, segment=segment)
     before = files_of(log_dir / LOG)
-    _, page = command("doctor", str(log_dir), *KNOWN)
+    _, page = command("doctor", str(log_dir), *KNOWN, "--all")
     assert amount in page
     assert "optional" not in page
     assert f"leaves {log_dir}/{LOG} alone" in page
@@ -125,7 +125,7 @@ def test_torn_end_is_cut_without_lose_records(command: Command, log_dir: Path) -
     last = max((log_dir / LOG).glob("*.log"))
     with last.open("ab") as file:
         file.write(last.read_bytes()[:100])
-    _, page = command("doctor", str(log_dir), *KNOWN)
+    _, page = command("doctor", str(log_dir), *KNOWN, "--all")
     assert "optional: recovers the logs here and now" in page
     code, page = command("recover", str(log_dir), "--truncate", *KNOWN)
     assert (code, "starts at once" in page) == (0, True)
@@ -135,7 +135,7 @@ def test_doctor_offers_no_recovery_that_would_write_no_marker(
     command: Command, log_dir: Path
 ) -> None:
     (log_dir / "orders-0.bak").mkdir()
-    code, page = command("doctor", str(log_dir), *KNOWN)
+    code, page = command("doctor", str(log_dir), *KNOWN, "--all")
     assert (code, "optional: recovers" in page, "recover --truncate" in page) == (3, False, False)
 
 

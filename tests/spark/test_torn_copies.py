@@ -45,14 +45,14 @@ def test_doctor_and_plan_tell_a_torn_copy_from_a_crash(
 ) -> None:
     verbs_use(spark, monkeypatch)
 
-    def told(verb: str) -> str:
-        run([verb, str(log_dir), "--topic-configs", str(TOPIC_CONFIGS), "--quiet"])
+    def told(verb: str, *more: str) -> str:
+        run([verb, str(log_dir), *more, "--topic-configs", str(TOPIC_CONFIGS), "--quiet"])
         return " ".join("".join(capsys.readouterr()).split())
 
-    assert "the broker crashed, was killed, or dropped" in told("doctor")
+    assert "the broker crashed, was killed, or dropped" in told("doctor", "--all")
     assert TORN not in told("plan")
     make_torn(log_dir)
-    page = told("doctor")
+    page = told("doctor", "--all")
     assert TORN in page
     assert "crashed, was killed" not in page
     assert "run this command on the original" in page

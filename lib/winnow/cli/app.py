@@ -121,7 +121,7 @@ _add(
     run_doctor,
     DoctorOptions,
     *("log_dirs", "topics", *_DECISIONS, ...),
-    *("summary", "detailed_exitcode", "metrics", "quiet", "json"),
+    *("all", "summary", "detailed_exitcode", "metrics", "quiet", "json"),
 )
 _add("history", run_history, HistoryOptions, "ledger", ..., "topics", "quiet", "json")
 _add("demo", run_demo, None, "json")

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from winnow.advice import ONLY_WHILE
 from winnow.cleaning.result import TOMBSTONE_AGES
 from winnow.cli.call import WORK, Call
 from winnow.cli.doctor_metrics import DoctorOutlet
@@ -31,10 +30,10 @@ from winnow.cli.text.disk_use import disk_use
 from winnow.cli.text.doctor_summary import free_space, growth_words, summary
 from winnow.cli.text.full_disk import first_steps
 from winnow.cli.text.next_command import command, typed
+from winnow.cli.text.one_page import last_step, one_page
 from winnow.cli.text.start import shown_reasons, start_section
 from winnow.logdir.torn import torn
 from winnow.runtime.no_space import FREE_INODES
-from winnow.start.values import Fate
 from winnow.start.words import starts_to_json
 from winnow.verbs.erase.values import Amount
 from winnow.words import counted, duration, first_few, instant, moment, roughly, size
@@ -88,7 +87,8 @@ def run_doctor(call: Call, own: DoctorOptions) -> int:
             )
         tell_notes(found.notes)
         growth = outlet.ended(found)
-        lines = [summary(found, growth)] if request.summary else page(found, request, growth)
+        shown = page if request.all else one_page
+        lines = [summary(found, growth)] if request.summary else shown(found, request, growth)
         call.answer(lambda: to_json(found, request, growth), lines)
     if request.detailed_exitcode and found.exit_code == 0 and found.attention:
         return WORK
@@ -103,7 +103,7 @@ def to_json(
         for one in found.advice
     ]
     return {
-        **fields_of(found, "kafka", "starts"),
+        **fields_of(found, "kafka", "starts", "zookeeper"),
         **version_keys(found.kafka),
         "first": list(first_steps(found.disks, found.starts)),
         "advice": advice,
@@ -113,6 +113,7 @@ def to_json(
 
 
 def page(found: Diagnosis, request: CommandLine, growth: Sequence[Growth] = ()) -> Iterator[Line]:
+    """Yield the page of `--all`."""
     for disk in found.disks:
         state = (
             "is running"
@@ -208,27 +209,6 @@ def _gains(found: Diagnosis) -> Iterator[Line]:
     if rest := found.unfreed[_SHOWN:]:
         total = sum(one.log_bytes for one in rest)
         yield item(f"{counted(len(rest), 'more topic')}  {size(total)}; `plan` gives each reason")
-
-
-def last_step(found: Diagnosis) -> str:
-    """Return the last step: to start the broker, or not to."""
-    full = [one.path for start in found.starts for one in start.log_dirs if one.frees_first]
-    harm = [start for start in found.starts if start.is_harmful]
-    if full:
-        stops = any(start.of_broker is Fate.STOPS for start in harm)
-        mended = "what is named above is mended, " if stops else ""
-        return (
-            f"Do not start the broker before {mended}space is free and `recover --truncate` has "
-            "recovered the logs; then start it with its settings unchanged."
-        )
-    if not all(start.only_needs_quorum for start in harm):
-        return "Do not start the broker before what is named above is mended."
-    if any(start.unseen for start in found.starts):
-        return "Do not start the broker before `doctor` has seen all that it reads: see above."
-    then = "Then start" if found.advice else "Start"
-    if any(start.needs_quorum for start in found.starts):
-        return f"{then} the broker {ONLY_WHILE}, with its settings unchanged."
-    return f"{then} the broker with its settings unchanged."
 
 
 def _next(found: Diagnosis, request: CommandLine) -> Iterator[Line]:

@@ -240,7 +240,8 @@ class CommandLine:
     )
 
     all: bool = OUTPUT.switch(
-        "Show each partition. By default, above 20 with work, only the largest and counts."
+        "Show each partition. By default, above 20 with work, only the largest and counts. For "
+        "doctor: show all details, instead of 24 lines."
     )
     summary: bool = OUTPUT.switch(
         "Show only one line: what was done or found, what it freed, what was left alone and why."

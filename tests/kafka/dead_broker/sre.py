@@ -82,7 +82,7 @@ def doctor(dead: Dead) -> str:
     """The first line of the page about full disks."""
     properties = dead.broker.home / "server.properties"
     directories = " ".join(map(str, dead.log_dirs))
-    return f"{COMMAND} doctor {directories} --server-properties {properties}"
+    return f"{COMMAND} doctor {directories} --server-properties {properties} --all"
 
 
 def printed_commands(page: str) -> list[str]:

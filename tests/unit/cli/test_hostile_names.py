@@ -29,6 +29,7 @@ from winnow.cli.text import erase as erase_text
 from winnow.cli.text import table
 from winnow.cli.text import verify as verify_text
 from winnow.cli.text.json_output import to_json
+from winnow.cli.text.one_page import one_page
 from winnow.cli.text.progress import Display
 from winnow.ledger.history import History
 from winnow.recovery.runs.values import Action, PartitionRecovery, RecoverResult
@@ -92,6 +93,7 @@ SHOWN: dict[str, Callable[[], Iterable[Line]]] = {
     "history": lambda: history.page(hostile(History), 100, now=10),
     "erase": lambda: erase_text.page(hostile(EraseResult)),
     "doctor": lambda: doctor.page(hostile(Diagnosis), REQUEST),
+    "doctor, one page": lambda: one_page(hostile(Diagnosis), REQUEST),
     "recover": lambda: recover.page(
         hostile(
             RecoverResult,

@@ -13,7 +13,7 @@ _MOST = 10
 _SPARSE = 2**20
 """Bytes by which the sizes of files exceed their blocks before the page says so."""
 _DIRECTORIES = {SpaceKind.FUTURE, SpaceKind.DELETE, SpaceKind.STRAY}
-_NAMES = {
+NAMES = {
     SpaceKind.LOGS: "logs",
     SpaceKind.INDEXES: "indexes",
     SpaceKind.SNAPSHOTS: "producer snapshots",
@@ -54,7 +54,7 @@ def _lines(use: DiskUse) -> Iterator[Line]:
     kinds = {one.kind for one in use.uses}
     for kind, words in _WHAT_HAPPENS.items():
         if kind in kinds:
-            yield item(f"{_NAMES[kind]}: {words}")
+            yield item(f"{NAMES[kind]}: {words}")
     for elsewhere in use.elsewhere[:_MOST]:
         yield item(_elsewhere(elsewhere))
     yield from _more(len(use.elsewhere))
@@ -67,7 +67,7 @@ def _rows(use: DiskUse) -> Iterator[dict[str, str]]:
     for one in use.uses:
         sparse = one.apparent_bytes - one.bytes >= _SPARSE
         yield {
-            "what": _NAMES[one.kind],
+            "what": NAMES[one.kind],
             "bytes": size(one.bytes),
             "inodes": counted(one.inodes, "inode"),
             "more": f"sizes: {size(one.apparent_bytes)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from winnow.advice import ONLY_WHILE
@@ -17,7 +18,23 @@ if TYPE_CHECKING:
 PAGE = "docs/how-to/disk-full.md"
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a person does before any command of Winnow."""
+
+    text: str
+    short: str
+    """For a page of 24 lines."""
+    command: tuple[str, ...] = ()
+
+
 def first_steps(disks: Iterable[Disk], starts: Sequence[BrokerStart] = ()) -> Iterator[str]:
+    """Yield each step of `urgent_steps` as one sentence."""
+    for step in urgent_steps(disks, starts):
+        yield f"{step.text}: `{shlex.join(step.command)}`" if step.command else step.text
+
+
+def urgent_steps(disks: Iterable[Disk], starts: Sequence[BrokerStart] = ()) -> Iterator[Step]:
     """Yield what to do before any command; nothing unless a broker crashed on a full disk, or has
     lost its metadata log. `starts`: what happens if the brokers start now.
     """
@@ -26,10 +43,12 @@ def first_steps(disks: Iterable[Disk], starts: Sequence[BrokerStart] = ()) -> It
     losing = {d.path for start in loses for d in start.log_dirs}
     disks = list(disks)
     if any(disk.is_full for disk in disks if not disk.clean_shutdown):
-        yield (
+        yield Step(
             "stop the broker's supervisor (`systemctl disable --now`, `docker update "
             "--restart=no`, `kubectl scale --replicas=0`): each start on a full disk can delete "
-            f"records and empty the metadata log ({PAGE})"
+            f"records and empty the metadata log ({PAGE})",
+            "first stop the broker's supervisor (`systemctl disable --now`): each start on a full "
+            f"disk can delete records ({PAGE})",
         )
     for disk in disks:
         if disk.lacks_lock and disk.is_full and not disk.clean_shutdown:
@@ -40,15 +59,21 @@ def first_steps(disks: Iterable[Disk], starts: Sequence[BrokerStart] = ()) -> It
             )
         metadata = f"{disk.log_dir}/{METADATA_TOPIC}-0"
         if disk.metadata_log_bytes == 0 and disk.log_dir in in_quorum:
-            yield (
+            yield Step(
                 f"start the broker {ONLY_WHILE}: {metadata} is empty. {PAGE} says where to get the "
-                "metadata log back"
+                "metadata log back",
+                f"start the broker {ONLY_WHILE}, for its own is empty ({PAGE})",
             )
         elif disk.metadata_log_bytes == 0 and (disk.log_dir in losing or not disk.clean_shutdown):
-            yield (
+            yield Step(
                 f"do not start the broker: {metadata} is empty, so a start may set aside every "
-                f"partition. {PAGE} says where to get the metadata log back"
+                f"partition. {PAGE} says where to get the metadata log back",
+                "first get the metadata log back, which is empty: without it a start may set aside "
+                f"every partition ({PAGE})",
             )
         elif disk.metadata_log_bytes and disk.is_full and not disk.clean_shutdown:
-            copy = shlex.join(["cp", "-a", "--sparse=always", metadata])
-            yield f"copy the metadata log to another disk: `{copy} COPY`"
+            yield Step(
+                "copy the metadata log to another disk",
+                "copy the metadata log to another disk:",
+                ("cp", "-a", "--sparse=always", metadata, "COPY"),
+            )

@@ -132,6 +132,7 @@ def diagnose(
         if deep
         else None,
         kafka=request.settings.kafka,
+        zookeeper=choose_metadata(request.settings, request.storage, log_dirs).zookeeper,
         starts=expected_starts(
             sc,
             log_dirs,
@@ -149,7 +150,7 @@ def diagnose(
     advice = advise(
         found,
         have_broker_file=bool(request.settings.servers),
-        zookeeper=choose_metadata(request.settings, request.storage, log_dirs).zookeeper,
+        zookeeper=found.zookeeper,
         nearby=usual_files(request.storage),
         other_disk=other_disk(request.storage, [log_dir.path for log_dir in usable])
         if found.short_of_space

@@ -284,13 +284,17 @@ class Diagnosis:
     """The version of Kafka whose rules were used."""
     starts: tuple[BrokerStart, ...] = ()
     """What happens if the brokers start now."""
+    zookeeper: bool = False
+    """The brokers keep their topics, and the settings of these, in ZooKeeper."""
 
     def freed(self, gain: Gain) -> str:
-        """Return what a verb frees: also inodes, where these are what is missing."""
+        """Return what a verb frees: files, where inodes are what is missing."""
         words = size(gain.freed_bytes)
-        if gain.freed_inodes is None or not any(disk.lacks_inodes for disk in self.disks):
+        if not any(disk.lacks_inodes for disk in self.disks):
             return words
-        return f"{words} and {counted(gain.freed_inodes, 'inode')}"
+        if gain.freed_inodes is None:
+            return f"an unknown number of files ({words})"
+        return f"{counted(gain.freed_inodes, 'file')} ({words})"
 
     @property
     def exit_code(self) -> int:

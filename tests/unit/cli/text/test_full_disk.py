@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from tests.unit.diagnoses import diagnosis
-from winnow.cli.doctor import last_step
 from winnow.cli.text.full_disk import first_steps
+from winnow.cli.text.one_page import last_step
 from winnow.start.values import BrokerStart, Fate, LogDirStart
 from winnow.verbs.doctor.values import Disk
 

@@ -1,0 +1,248 @@
+"""The page of `doctor` for the person on call: at most 24 lines of 80 columns. Only commands may be
+longer. `doctor --all` has the details.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from winnow.advice import ONLY_WHILE
+from winnow.cli.options import CommandLine
+from winnow.cli.out import Line, Styled, apart
+from winnow.cli.text.alike import alike
+from winnow.cli.text.doctor_summary import free_space, growth_words
+from winnow.cli.text.findings import findings, names_in
+from winnow.cli.text.full_disk import urgent_steps
+from winnow.cli.text.held import why_nothing
+from winnow.cli.text.narrow import COLUMNS, Names, rows
+from winnow.cli.text.next_command import command, typed
+from winnow.start.words import start_lines, verdict
+from winnow.words import counted, instant, one_line, redacted, size
+
+if TYPE_CHECKING:
+    from winnow.metrics.growth import Growth
+    from winnow.verbs.doctor.values import Diagnosis, Disk
+
+ROWS = 24
+_HAPPENED, _START, _WHY = 7, 5, 3
+"""Most lines on what happened, on the start, and on what a command does."""
+_URGENT = 2
+"""Steps before the first command."""
+_DISKS = 3
+"""Log directories that are named."""
+_FINDINGS = 3
+"""Least lines for what else was found, if there is as much."""
+_MORE = "  `--all` shows every partition, reason and command; --json has all of it."
+
+
+def one_page(
+    found: Diagnosis, request: CommandLine, growth: Sequence[Growth] = ()
+) -> Iterator[Line]:
+    """Yield what happened, whether the broker will start, what to run next and what that frees.
+    Then a line for each other finding.
+    """
+    names = Names(names_in(found))
+    happened: list[Line] = [*islice(_happened(found, growth, names), _HAPPENED)]
+    start = [*_start(found, names)]
+    steps = [*_steps(found, request)]
+    last: list[Line] = []
+    if _has_start(found) and not _is_warning(found):
+        last += rows(last_step(found), 2)
+    others = [typed(command(a.arguments, request, a.log_dirs)) for a in found.advice[1:]]
+    also: list[Line] = [*findings(found, names)]
+    heads = 3 + bool(also) + 1  # the last one is that of --all
+    room = ROWS - heads - sum(map(_height, (*happened, *start, *steps, *last)))
+    shown = _others(found, others, room, len(also))
+    room -= sum(map(_height, shown))
+    if len(also) > room:
+        rest = len(also) - max(room - 1, 0)
+        also = [*also[: max(room - 1, 0)], f"  {counted(rest, 'more finding')} with --all"]
+    also = also[: max(room, 0)]
+    blocks = [
+        ("What happened", happened),
+        ("Will the broker start?", start),
+        ("What to run next", [*steps, *shown, *last]),
+        ("Also found", also),
+    ]
+    blocks = [(title, lines) for title, lines in blocks if lines]
+    used = 1 + sum(1 + sum(map(_height, lines)) for _, lines in blocks)
+    airy = used + len(blocks) <= ROWS
+    for number, (title, lines) in enumerate(blocks):
+        yield from [""] * bool(airy and number)
+        yield Styled(title, "bold")
+        yield from lines
+    yield from [""] * airy
+    yield Styled(_MORE, "dim")
+
+
+def _height(line: Line) -> int:
+    """Return the rows that a line takes: a long command takes several."""
+    text = one_line(redacted(line if isinstance(line, str) else line.text))
+    return max(-(-len(text) // COLUMNS), 1)
+
+
+def _happened(found: Diagnosis, growth: Sequence[Growth], names: Names) -> Iterator[str]:
+    worst = sorted(found.disks, key=lambda d: (not d.is_full, not d.read_only, d.clean_shutdown))
+    for disk in worst[:_DISKS]:
+        holds = f": {size(disk.log_bytes)} of logs, {free_space(disk)}"
+        paths = apart((one_line(one.log_dir) for one in worst), COLUMNS - 2 - len(holds))
+        yield from rows(f"{paths[one_line(disk.log_dir)]}{holds}")
+        yield from rows(growth_words(disk, growth).removeprefix(", "))
+    if rest := worst[_DISKS:]:
+        total = size(sum(disk.log_bytes for disk in rest))
+        yield from rows(f"{counted(len(rest), 'more log directory')}: {total} of logs")
+    yield from _events(worst)
+    damaged = [one for one in found.troubles if one.error is not None]
+    groups = alike((t.topic, f"{t.topic}-{t.partition}", t.error or "") for t in damaged)
+    for group in groups[:1]:
+        many = counted(len(damaged), "partition")
+        which = names.few(group.names, 40) or "see --all"
+        yield from rows(f"damaged: {many} ({which}): {names.in_text(group.text)}", 2)
+
+
+def _events(disks: Sequence[Disk]) -> Iterator[str]:
+    for disk in disks:
+        if disk.read_only:
+            what = "nothing can be changed there; after an error of the disk, `dmesg` says why"
+            yield from rows(f"mounted read-only, {disk.log_dir}: {what}", 2)
+            break
+    for disk in disks:
+        if disk.lacks_inodes:
+            many = counted(disk.free_files or 0, "free inode")
+            yield from rows(
+                f"no more files can be made: {many}, although {size(disk.free_bytes)} are free. "
+                "Remove files, however small",
+                2,
+            )
+            break
+        if disk.is_full:
+            free, total = size(disk.free_bytes), size(disk.total_bytes)
+            full = sum(one.is_full for one in disks)
+            where = f"{full} disks are" if full > 1 else "the disk is"
+            yield from rows(f"{where} full: {free} of {total} are free")
+            break
+    behind = [one for disk in disks for one in disk.behind]
+    if behind:
+        many = counted(len(behind), "log")
+        end = "ends" if len(behind) == 1 else "end"
+        yield from rows(
+            f"a copy made while the broker ran, or a loss of power: {many} {end} below a "
+            "checkpoint. Nothing found here says anything about the original",
+            2,
+        )
+    crashed = [one for one in disks if not one.clean_shutdown and not one.behind]
+    ran = [one for one in disks if one.broker_runs]
+    if ran:
+        yield from rows(f"the broker runs{_which(ran, disks)}; this was read beside it")
+    elif crashed:
+        yield from rows(
+            f"the broker crashed, was killed or dropped {crashed[0].log_dir}"
+            if len(crashed) == 1
+            else f"the broker crashed, was killed or dropped {len(crashed)} log directories",
+            2,
+        )
+    elif not behind:
+        last = max((d.cleaner_checkpoint_ms or 0 for d in disks), default=0)
+        cleaned = instant(last) if last else "never"
+        yield from rows(f"the broker was shut down cleanly; last cleaned: {cleaned}")
+
+
+def _which(some: Sequence[Disk], every: Sequence[Disk]) -> str:
+    return "" if len(some) == len(every) else f" on {len(some)} of {len(every)} log directories"
+
+
+def _start(found: Diagnosis, names: Names) -> Iterator[Line]:
+    """Yield the verdict on each broker, most harmful first, and the reasons for the first one."""
+    starts = sorted(found.starts, key=lambda one: (not one.is_harmful, one.is_safe))
+    lines: list[Line] = []
+    for start in starts[:2]:
+        style = "" if start.is_safe else "bold red"
+        lines += [Styled(line, style) for line in rows(names.in_text(verdict(start)), 2)]
+    if rest := len(starts) - 2:
+        lines += [f"  {counted(rest, 'more broker')} with --all"] * (rest > 0)
+    warning = rows(last_step(found), 2) if _is_warning(found) else []
+    reasons = list(start_lines(starts[0])) if starts else []
+    room = _START - len(lines) - len(warning)
+    if len(reasons) > 1:
+        first = rows(names.in_text(reasons[0]), max(room - 1, 1), indent=4)
+        lines += [*first, f"    {counted(len(reasons) - 1, 'more reason')} with --all"]
+    elif reasons:
+        lines += rows(names.in_text(reasons[0]), max(room, 1), indent=4)
+    yield from lines
+    yield from (Styled(line, "bold red") for line in warning)
+    if not starts:
+        yield "  not predicted: the log directory is not on this machine"
+
+
+def _steps(found: Diagnosis, request: CommandLine) -> Iterator[Line]:
+    """Yield what comes before any command, then the first command and what it frees."""
+    urgent = list(
+        {(s.short, s.command): s for s in urgent_steps(found.disks, found.starts)}.values()
+    )
+    for step in urgent[:_URGENT]:
+        yield from rows(step.short, 2)
+        if step.command:
+            yield f"  {typed(step.command)}"
+    if rest := urgent[_URGENT:]:
+        yield f"  {counted(len(rest), 'more step')} before that, with --all"
+    for advice in found.advice[:1]:
+        yield f"  {typed(command(advice.arguments, request, advice.log_dirs))}"
+        yield from (Styled(line, "dim") for line in rows(advice.why, _WHY, indent=6, hang=0))
+    if not found.gains:
+        yield from rows(f"nothing can be freed now: {_no_gain(found)}", 2)
+
+
+def _no_gain(found: Diagnosis) -> str:
+    if found.short_of_space:
+        many = counted(found.short_of_space, "partition")
+        return f"the compaction of {many} needs more space than is free"
+    return why_nothing(found)
+
+
+def _others(found: Diagnosis, commands: Sequence[str], room: int, findings: int) -> list[Line]:
+    """Return the other commands, with what each does if there is room for that and for the
+    findings.
+    """
+    with_why: list[Line] = []
+    for text, advice in zip(commands, found.advice[1:], strict=True):
+        with_why += [f"  {text}", *(Styled(line, "dim") for line in rows(advice.why, indent=6))]
+    if sum(map(_height, with_why)) + findings <= room:
+        return with_why
+    shown: list[Line] = []
+    room -= min(findings, _FINDINGS)
+    for number, text in enumerate(commands):
+        left = len(commands) - number - 1
+        if sum(map(_height, (*shown, f"  {text}"))) + bool(left) > room:
+            rest = ", ".join(f"`{one.arguments[0]}`" for one in found.advice[1 + number :])
+            return [*shown, *rows(f"then, with --all: {rest}")][: max(room, 0)]
+        shown.append(f"  {text}")
+    return shown
+
+
+def _has_start(found: Diagnosis) -> bool:
+    return bool(found.starts) and not any(disk.broker_runs for disk in found.disks)
+
+
+def _is_warning(found: Diagnosis) -> bool:
+    return _has_start(found) and last_step(found).startswith("Do not")
+
+
+def last_step(found: Diagnosis) -> str:
+    """Return the last step: to start the broker, or not to."""
+    full = [one.path for start in found.starts for one in start.log_dirs if one.frees_first]
+    harm = [start for start in found.starts if start.is_harmful]
+    if full:
+        return (
+            "Do not start the broker before space is free and `recover --truncate` has recovered "
+            "the logs; then start it with its settings unchanged."
+        )
+    if not all(start.only_needs_quorum for start in harm):
+        return "Do not start the broker before what is named above is mended."
+    if any(start.unseen for start in found.starts):
+        return "Do not start the broker before `doctor` has seen all that it reads: see above."
+    then = "Then start" if found.advice else "Start"
+    if any(start.needs_quorum for start in found.starts):
+        return f"{then} the broker {ONLY_WHILE}, with its settings unchanged."
+    return f"{then} the broker with its settings unchanged."
