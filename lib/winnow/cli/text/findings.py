@@ -27,10 +27,10 @@ _NAMED_KINDS = 3
 _ALWAYS = (SpaceKind.FUTURE, SpaceKind.DELETE, SpaceKind.STRAY)
 _IN_ZOOKEEPER = "topic settings are in ZooKeeper: `get /config/topics/TOPIC`; see `--topic-configs`"
 _HELD = {
-    "high-watermark": "lost high watermarks keep",
-    "uncommitted": "not committed, though the broker runs,",
-    "future-timestamp": "timestamps in the future keep",
-    "old-timestamps": "timestamps older than the files delete",
+    "high-watermark": "kept by lost high watermarks",
+    "uncommitted": "not committed, though the broker runs",
+    "future-timestamp": "kept by timestamps in the future",
+    "old-timestamps": "deleted by old timestamps",
 }
 
 
@@ -96,7 +96,8 @@ def _kept(found: Diagnosis, names: Names) -> Iterator[str]:
     for by, words in _HELD.items():
         if held := [one for one in found.held if one.by == by]:
             total = size(sum(one.log_bytes for one in held))
-            yield f"{_line(f'{words} {total}', held, names)}: {held[0].words}"
+            why = held[0].words.replace("the newest record is of", "newest record")
+            yield f"{total} {words}: {why} ({_line('of', held, names)})"
     if found.held_back:
         total = size(sum(one.held_bytes for one in found.held_back))
         yield _line(f"open transactions keep {total}", found.held_back, names)
@@ -182,9 +183,10 @@ def _space(found: Diagnosis) -> Iterator[str]:
     if used:
         most = ", ".join(f"{name} {size(many)}" for name, many in used[:_NAMED_KINDS])
         yield f"space: {most}"
-    unused = [f"{counts[k]:,} {NAMES[k]} ({size(by_kind[k])})" for k in _ALWAYS if counts[k]]
+    unused = [f"{counts[kind]:,} -{kind}" for kind in _ALWAYS if counts[kind]]
     if unused:
-        yield ", ".join(unused)
+        total = size(sum(by_kind[kind] for kind in _ALWAYS))
+        yield f"directories that no partition uses, {total}: {', '.join(unused)}"
     elsewhere = [one for use in found.space for one in use.elsewhere]
     if elsewhere:
         first = elsewhere[0]

@@ -5,6 +5,7 @@ longer. `doctor --all` has the details.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -26,8 +27,22 @@ if TYPE_CHECKING:
     from winnow.verbs.doctor.values import Diagnosis, Disk
 
 ROWS = 24
-_HAPPENED, _START, _WHY = 7, 5, 3
-"""Most lines on what happened, on the start, and on what a command does."""
+_LEAST = 8
+"""Lines of titles, of the last step, and of what else was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """The most lines on what happened, on the start, on a step, and on what a command does."""
+
+    happened: int
+    start: int
+    step: int
+    why: int
+
+
+_LIMITS = (_Limits(8, 5, 2, 3), _Limits(6, 4, 2, 2), _Limits(4, 3, 1, 1), _Limits(3, 2, 1, 1))
+"""The first one with which the page fits is used."""
 _URGENT = 2
 """Steps before the first command."""
 _DISKS = 3
@@ -44,9 +59,12 @@ def one_page(
     Then a line for each other finding.
     """
     names = Names(names_in(found))
-    happened: list[Line] = [*islice(_happened(found, growth, names), _HAPPENED)]
-    start = [*_start(found, names)]
-    steps = [*_steps(found, request)]
+    for limits in _LIMITS:
+        happened: list[Line] = [*islice(_happened(found, growth, names), limits.happened)]
+        start = [*_start(found, names, limits.start)]
+        steps = [*_steps(found, request, limits)]
+        if sum(map(_height, (*happened, *start, *steps))) <= ROWS - _LEAST:
+            break
     last: list[Line] = []
     if _has_start(found) and not _is_warning(found):
         last += rows(last_step(found), 2)
@@ -99,7 +117,7 @@ def _happened(found: Diagnosis, growth: Sequence[Growth], names: Names) -> Itera
     for group in groups[:1]:
         many = counted(len(damaged), "partition")
         which = names.few(group.names, 40) or "see --all"
-        yield from rows(f"damaged: {many} ({which}): {names.in_text(group.text)}", 2)
+        yield from rows(f"damaged: {many} ({which}): {names.in_text(group.text)}", 3)
 
 
 def _events(disks: Sequence[Disk]) -> Iterator[str]:
@@ -153,45 +171,45 @@ def _which(some: Sequence[Disk], every: Sequence[Disk]) -> str:
     return "" if len(some) == len(every) else f" on {len(some)} of {len(every)} log directories"
 
 
-def _start(found: Diagnosis, names: Names) -> Iterator[Line]:
-    """Yield the verdict on each broker, most harmful first, and the reasons for the first one."""
-    starts = sorted(found.starts, key=lambda one: (not one.is_harmful, one.is_safe))
-    lines: list[Line] = []
-    for start in starts[:2]:
-        style = "" if start.is_safe else "bold red"
-        lines += [Styled(line, style) for line in rows(names.in_text(verdict(start)), 2)]
-    if rest := len(starts) - 2:
-        lines += [f"  {counted(rest, 'more broker')} with --all"] * (rest > 0)
-    warning = rows(last_step(found), 2) if _is_warning(found) else []
-    reasons = list(start_lines(starts[0])) if starts else []
-    room = _START - len(lines) - len(warning)
-    if len(reasons) > 1:
-        first = rows(names.in_text(reasons[0]), max(room - 1, 1), indent=4)
-        lines += [*first, f"    {counted(len(reasons) - 1, 'more reason')} with --all"]
-    elif reasons:
-        lines += rows(names.in_text(reasons[0]), max(room, 1), indent=4)
-    yield from lines
-    yield from (Styled(line, "bold red") for line in warning)
-    if not starts:
+def _start(found: Diagnosis, names: Names, most: int) -> Iterator[Line]:
+    """Yield the verdict on the brokers, most harmful first, and the reasons for the first one."""
+    if not found.starts:
         yield "  not predicted: the log directory is not on this machine"
+        return
+    first, *others = sorted(found.starts, key=lambda one: (not one.is_harmful, one.is_safe))
+    shown = rows(names.in_text(verdict(first)), 1 if most < _LIMITS[0].start else 2)
+    yield from (Styled(line, "" if first.is_safe else "bold red") for line in shown)
+    warning = rows(last_step(found), 1 if most < _LIMITS[1].start else 2)
+    warning = warning if _is_warning(found) else []
+    reasons = list(start_lines(first))
+    more = ([counted(len(reasons) - 1, "more reason")] if len(reasons) > 1 else []) + (
+        [counted(len(others), "more broker")] if others else []
+    )
+    room = max(most - len(shown) - len(warning) - bool(more), 0)
+    if reasons and room:
+        yield from rows(names.in_text(reasons[0]), room, indent=4)
+    if more:
+        yield f"    {' and '.join(more)} with --all"
+    yield from (Styled(line, "bold red") for line in warning)
 
 
-def _steps(found: Diagnosis, request: CommandLine) -> Iterator[Line]:
+def _steps(found: Diagnosis, request: CommandLine, limits: _Limits) -> Iterator[Line]:
     """Yield what comes before any command, then the first command and what it frees."""
     urgent = list(
         {(s.short, s.command): s for s in urgent_steps(found.disks, found.starts)}.values()
     )
     for step in urgent[:_URGENT]:
-        yield from rows(step.short, 2)
+        yield from rows(step.short, limits.step)
         if step.command:
             yield f"  {typed(step.command)}"
     if rest := urgent[_URGENT:]:
         yield f"  {counted(len(rest), 'more step')} before that, with --all"
     for advice in found.advice[:1]:
         yield f"  {typed(command(advice.arguments, request, advice.log_dirs))}"
-        yield from (Styled(line, "dim") for line in rows(advice.why, _WHY, indent=6, hang=0))
+        why = rows(advice.why, limits.why, indent=6, hang=0)
+        yield from (Styled(line, "dim") for line in why)
     if not found.gains:
-        yield from rows(f"nothing can be freed now: {_no_gain(found)}", 2)
+        yield from rows(f"nothing can be freed now: {_no_gain(found)}", limits.step)
 
 
 def _no_gain(found: Diagnosis) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.one_page import checked
@@ -114,7 +114,7 @@ FOUND = st.fixed_dictionaries(
 
 
 @given(FOUND)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, phases=[Phase.explicit, Phase.generate])
 def test_page_fits_whatever_is_wrong(given: dict[str, Any]) -> None:
     found = replace(diagnosis(0, DISK), **given)
     checked(found, CommandLine(log_dirs=tuple(disk.log_dir for disk in found.disks)))
