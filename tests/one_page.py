@@ -27,7 +27,7 @@ def checked(found: Diagnosis, request: CommandLine, growth: Sequence[Growth] = (
     heads = [line for line in lines if line in ORDER]
     assert heads == [one for one in ORDER if one in heads], text
     assert heads[:2] == list(ORDER[:2]), text
-    assert lines.index(ORDER[1]) <= 9, text
+    assert lines.index(ORDER[1]) <= 10, text
     commands = [at for at, line in enumerate(lines) if line.startswith(COMMANDS[0])]
     assert bool(commands) == bool(found.advice), text
     assert not commands or commands[0] <= 20, text
