@@ -19,6 +19,7 @@ from winnow.cli.text.full_disk import urgent_steps
 from winnow.cli.text.held import why_nothing
 from winnow.cli.text.narrow import COLUMNS, Names, rows
 from winnow.cli.text.next_command import command, typed
+from winnow.start.values import Fate
 from winnow.start.words import start_lines, verdict
 from winnow.words import counted, instant, one_line, redacted, size
 
@@ -252,9 +253,11 @@ def last_step(found: Diagnosis) -> str:
     full = [one.path for start in found.starts for one in start.log_dirs if one.frees_first]
     harm = [start for start in found.starts if start.is_harmful]
     if full:
+        stops = any(start.of_broker is Fate.STOPS for start in harm)
+        mended = "what is named above is mended, " if stops else ""
         return (
-            "Do not start the broker before space is free and `recover --truncate` has recovered "
-            "the logs; then start it with its settings unchanged."
+            f"Do not start the broker before {mended}space is free and `recover --truncate` has "
+            "recovered the logs; then start it with its settings unchanged."
         )
     if not all(start.only_needs_quorum for start in harm):
         return "Do not start the broker before what is named above is mended."
