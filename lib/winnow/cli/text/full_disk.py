@@ -52,10 +52,12 @@ def urgent_steps(disks: Iterable[Disk], starts: Sequence[BrokerStart] = ()) -> I
         )
     for disk in disks:
         if disk.lacks_lock and disk.is_full and not disk.clean_shutdown:
-            yield (
+            yield Step(
                 f"make room for {disk.log_dir}/{LOCK}, which Kafka has removed: no file can be "
                 "made on that disk, and no command below changes a log directory without its lock. "
-                "Move a file that is no part of a log from that disk elsewhere"
+                "Move a file that is no part of a log from that disk elsewhere",
+                f"make room for {LOCK}: move a file that is no part of a log from {disk.log_dir} "
+                "elsewhere",
             )
         metadata = f"{disk.log_dir}/{METADATA_TOPIC}-0"
         if disk.metadata_log_bytes == 0 and disk.log_dir in in_quorum:

@@ -44,7 +44,7 @@ class _Limits:
 
 _LIMITS = (_Limits(8, 5, 2, 3), _Limits(6, 4, 2, 2), _Limits(4, 3, 1, 1), _Limits(3, 2, 1, 1))
 """The first one with which the page fits is used."""
-_URGENT = 2
+_URGENT = 3
 """Steps before the first command."""
 _DISKS = 3
 """Log directories that are named."""

@@ -82,6 +82,7 @@ DISKS = st.lists(
         free_bytes=st.sampled_from([0, 500 * MIB]),
         free_files=st.sampled_from([0, None]),
         read_only=FLAGS,
+        lacks_lock=FLAGS,
         clean_shutdown=FLAGS,
         broker_runs=FLAGS,
         metadata_log_bytes=st.sampled_from([None, 0, 5]),
