@@ -24,7 +24,6 @@ from winnow.storage.contract import Storage
 from winnow.wire.metadata_records import MigrationRecord
 
 METADATA_DIR = f"{METADATA_TOPIC}-0"
-METADATA_VERSION = "metadata.version"
 _MOST_SNAPSHOTS = 10
 """How many are tried, the newest first. Each may have many records before the place where it turns
 out to be unusable.

@@ -14,7 +14,7 @@ compress its batches. So the compressed ones of a log may not have many bytes in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -31,7 +31,7 @@ from winnow.storage.segment_io import map_range
 from winnow.storage.size_limits import check_size
 from winnow.wire.batch import BATCH, CODEC_MASK, CONTROL, HEADER_V2_SIZE, MAX_MAGIC, Codec
 from winnow.wire.buffers import Bytes, Rows
-from winnow.wire.control import ControlType, control_type
+from winnow.wire.control import ControlType, control_type, voters
 from winnow.wire.inflate import inflate
 from winnow.wire.plain import Record, each_record
 from winnow.wire.walk import first_bad_crc
@@ -191,6 +191,27 @@ def read_log(
         torn=torn,
         missing=missing,
     )
+
+
+def read_voters(storage: Storage, directory: str) -> Mapping[int, str]:
+    """Return the `directory.id` of each voter, by node: those of the last record of the log or its
+    newest snapshot that has them. Empty: the quorum can't change (before KIP-853).
+
+    Raises CorruptLogError as `read_log` does.
+    """
+    found: Mapping[int, str] = {}
+    names = [name for _, name in list_snapshots(storage, directory)[:1]]
+    names += [segment_file(base, LOG) for base in log_bases(files_in(storage, directory))]
+    budget = decompression_budget()
+    for path in (f"{directory}/{name}" for name in names):
+        with _mapped(storage, path) as mapped:
+            buf = mapped[: _end_of_whole_batches(mapped)]
+            for rows in _batches(buf, path, least_offset=0):
+                for row in rows[(rows["attributes"] & CONTROL) != 0]:
+                    for record in _records(buf, row, path, budget):
+                        if control_type(record.key) is ControlType.KRAFT_VOTERS:
+                            found = voters(record.value or b"")
+    return found
 
 
 def _mapped(storage: Storage, path: str) -> AbstractContextManager[Bytes]:

@@ -37,6 +37,7 @@ from winnow.policy.keys import (
     unknown_topic_key,
     unless_wrong,
 )
+from winnow.policy.versions import ANY, KnownVersion
 from winnow.state import ALL_BROKERS, Section
 
 _ENTITY = r"(?P<entity>\S++(?:\s++\S++)*?)\s++are"  # word by word: takes linear time
@@ -79,6 +80,19 @@ class SettingEntry:
     key: str
     value: Value | Ignored | Wrong
     where: str
+
+
+def out_of_range(entry: SettingEntry, kafka: KnownVersion) -> str | None:
+    """Return why the broker's version would not accept this value, or None."""
+    allowed = kafka.rules.settings.get(entry.key, ANY)
+    if allowed is None:
+        problem = f"{entry.key} is no setting of Kafka {kafka.versions}"
+        return str(UsageError(problem, where=entry.where, hint="Is --kafka-version right?"))
+    value = entry.value
+    if isinstance(value, bool) or not isinstance(value, int | float) or allowed.has(value):
+        return None
+    problem = f"{entry.key} is out of range for Kafka {kafka.versions}"
+    return str(UsageError(problem, expected=str(allowed), found=str(value), where=entry.where))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,18 +8,44 @@ taken for one that does not. For the rest a prefix is enough.
 # ruff: noqa: SIM905 - tables are easier to read without quotes
 from __future__ import annotations
 
-TOPIC_KEYS = frozenset(
-    """
-    compression.gzip.level compression.lz4.level compression.type compression.zstd.level
-    errors.deadletterqueue.group.enable flush.messages flush.ms
-    follower.replication.throttled.replicas leader.replication.throttled.replicas
-    max.message.bytes message.downconversion.enable message.format.version
-    message.timestamp.after.max.ms message.timestamp.before.max.ms
-    message.timestamp.difference.max.ms message.timestamp.type min.insync.replicas preallocate
-    remote.copy.lag.bytes remote.copy.lag.ms remote.log.delete.on.disable segment.jitter.ms
-    segment.ms unclean.leader.election.enable
-    """.split()
-)
+import re
+from collections.abc import Mapping
+
+from winnow.policy.config import ConfigType
+from winnow.policy.versions import ANY, Range
+
+_AT_LEAST_0, _AT_LEAST_1 = Range(0), Range(1)
+_REPLICAS = re.compile(r"\*|\s*([0-9]+:[0-9]+)?\s*(,\s*([0-9]+:[0-9]+)?\s*)*")
+
+TOPIC_KEYS: Mapping[str, tuple[ConfigType, Range] | re.Pattern[str]] = {
+    "compression.gzip.level": re.compile(r"-0*1|\+?0*[1-9]"),
+    "compression.lz4.level": (ConfigType.INT, Range(1, 17)),
+    "compression.type": re.compile("uncompressed|zstd|lz4|snappy|gzip|producer"),
+    "compression.zstd.level": (ConfigType.INT, Range(-131072, 22)),
+    "errors.deadletterqueue.group.enable": (ConfigType.BOOLEAN, ANY),
+    "flush.messages": (ConfigType.LONG, _AT_LEAST_0),  # since 3.4 at least 1
+    "flush.ms": (ConfigType.LONG, _AT_LEAST_0),
+    "follower.replication.throttled.replicas": _REPLICAS,
+    "leader.replication.throttled.replicas": _REPLICAS,
+    "max.message.bytes": (ConfigType.INT, _AT_LEAST_0),
+    "message.downconversion.enable": (ConfigType.BOOLEAN, ANY),
+    "message.format.version": re.compile(r"(0\.[89]|0\.1[01]|[123]\.[0-9])([.-].*)?"),
+    "message.timestamp.after.max.ms": (ConfigType.LONG, _AT_LEAST_0),
+    "message.timestamp.before.max.ms": (ConfigType.LONG, _AT_LEAST_0),
+    "message.timestamp.difference.max.ms": (ConfigType.LONG, _AT_LEAST_0),
+    "message.timestamp.type": re.compile("CreateTime|LogAppendTime"),
+    "min.insync.replicas": (ConfigType.INT, _AT_LEAST_1),
+    "preallocate": (ConfigType.BOOLEAN, ANY),
+    "remote.copy.lag.bytes": (ConfigType.LONG, Range(-1)),
+    "remote.copy.lag.ms": (ConfigType.LONG, Range(-1)),
+    "remote.log.delete.on.disable": (ConfigType.BOOLEAN, ANY),
+    "segment.jitter.ms": (ConfigType.LONG, _AT_LEAST_0),
+    "segment.ms": (ConfigType.LONG, _AT_LEAST_1),
+    "unclean.leader.election.enable": (ConfigType.BOOLEAN, ANY),
+}
+"""What a broker accepts for each: a type and a range, or a text. With any other value it does not
+start.
+"""
 
 CLEANER_TUNING = frozenset(
     """

@@ -55,6 +55,7 @@ def parse_topic_value(name: str, text: str, *, where: str) -> Value | Ignored | 
     if key is not None:
         return _parse(name, text, key.kind, key.allowed, where=where)
     if name in TOPIC_KEYS:
+        _check_ignored(name, text, where=where)
         return Ignored(name)
     hint = None
     if name in BY_BROKER_NAME:
@@ -99,6 +100,14 @@ def unknown_key(name: str, names: list[str], *, where: str) -> UsageError:
     near = difflib.get_close_matches(name, names, n=3)
     hint = f"Did you mean {' or '.join(near)}?" if near else "Kafka has no config of that name."
     return UsageError(f"unknown config {name!r}", where=where, hint=hint)
+
+
+def _check_ignored(name: str, text: str, *, where: str) -> None:
+    accepted = TOPIC_KEYS[name]
+    if isinstance(accepted, tuple):
+        _parse(name, text, *accepted, where=where)
+    elif not accepted.fullmatch(text.strip()):
+        raise UsageError(f"{name} has a wrong value", found=repr(text), where=where)
 
 
 def _parse(name: str, text: str, kind: ConfigType, allowed: Range, *, where: str) -> Value:

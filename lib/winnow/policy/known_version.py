@@ -20,6 +20,7 @@ LEVELS = (
 )  # fmt: skip
 """The levels of `metadata.version`, from 1 on (Kafka's `MetadataVersion`)."""
 
+METADATA_VERSION = "metadata.version"
 HIGHEST_LEVELS = {
     version: level
     for level, name in enumerate(LEVELS, start=1)
@@ -27,17 +28,22 @@ HIGHEST_LEVELS = {
 }
 """The highest level that a broker of each version supports. Brokers before 3.3 do not report it."""
 
-HIGHEST_FEATURES = {
-    "metadata.version": HIGHEST_LEVELS[str(NEWEST)],
-    "kraft.version": 1,
-    "transaction.version": 2,
-    "group.version": 1,
-    "eligible.leader.replicas.version": 1,
-    "share.version": 2,
-    "streams.version": 1,
+_FEATURES = {
+    "kraft.version": {"3.9": 1},
+    "transaction.version": {"4.0": 2},
+    "group.version": {"4.0": 1},
+    "eligible.leader.replicas.version": {"4.0": 1},
+    "share.version": {"4.1": 1, "4.4": 2},
+    "streams.version": {"4.2": 1},
 }
-"""The features of the newest version, and their highest levels."""
+"""The highest level of each other feature, by the first version that has it (Kafka's
+`QuorumFeatures`).
+"""
 
+UNSUPPORTED = range(1)
+"""The levels of a feature that a version does not have."""
+_LOWEST_LEVEL = 7
+"""Of `metadata.version` since Kafka 4.0."""
 _LAST_WITH_ZOOKEEPER = KafkaVersion(3, 9)
 
 
@@ -70,10 +76,24 @@ def known_version(
     return ANY_VERSION
 
 
-def highest_level(kafka: KnownVersion) -> int | None:
-    """Return the highest `metadata.version` that any of these versions supports. None: unknown."""
-    newest = kafka.newest
-    return HIGHEST_LEVELS.get(f"{newest.major}.{newest.minor}") if kafka.source else None
+def supported_features(version: KafkaVersion) -> Mapping[str, range] | None:
+    """Return the levels of each feature that a broker of this version supports, by name. It
+    supports no other feature. None: unknown.
+    """
+    level = HIGHEST_LEVELS.get(f"{version.major}.{version.minor}")
+    if level is None:
+        return None
+    lowest = _LOWEST_LEVEL if _is_since(version, "4.0") else 1
+    own = {
+        name: range(max(found) + 1)
+        for name, since in _FEATURES.items()
+        if (found := [one for first, one in since.items() if _is_since(version, first)])
+    }
+    return {METADATA_VERSION: range(lowest, level + 1)} | own
+
+
+def _is_since(version: KafkaVersion, first: str) -> bool:
+    return KafkaVersion.parse(first).first <= version.last
 
 
 def never_with_zookeeper(level: int) -> bool:
@@ -90,10 +110,11 @@ def level_name(level: int) -> str:
 
 def newer_features(features: Mapping[str, int]) -> tuple[str, ...]:
     """Return the features that the newest known version does not have, or not at this level."""
+    known = supported_features(NEWEST) or {}
     return tuple(
         f"{name} {level}"
         for name, level in sorted(features.items())
-        if level > HIGHEST_FEATURES.get(name, 0)
+        if level >= known.get(name, UNSUPPORTED).stop
     )
 
 

@@ -39,6 +39,9 @@ class ServerProperties:
     """`log.dirs`, else `log.dir`, as written in the file."""
     own: Mapping[str, str] = field(default_factory=dict, repr=False)
     """All keys and values. Not in `repr`: some values are passwords."""
+    refused: str | None = None
+    """Why a broker does not start with this file: a value that it refuses. None: Winnow knows none.
+    """
     places_from_provider: tuple[str, ...] = ()
     """Keys that name directories, whose values only a config provider knows."""
 
@@ -114,6 +117,14 @@ def parse_server_properties(
             where=f"{file} line {line}",
         ) from error
     provided = from_providers(own)
+    refused = next(
+        (
+            e.value.why
+            for e in entries.values()
+            if isinstance(e.value, Wrong) and e.key not in provided
+        ),
+        None,
+    )
     for key in provided & entries.keys():
         if not isinstance(entries[key].value, Ignored):
             where = entries[key].where
@@ -138,6 +149,7 @@ def parse_server_properties(
         node_id=int(node_id) if _NODE_ID.fullmatch(node_id) else None,
         log_dirs=tuple(place.strip() for place in places.split(",") if place.strip()),
         own=own,
+        refused=refused,
         places_from_provider=tuple(key for key in (log_dirs, _METADATA_DIR) if key in provided),
     )
 

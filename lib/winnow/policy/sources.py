@@ -44,7 +44,7 @@ from winnow.policy.config import (
     Value,
     topic_config,
 )
-from winnow.policy.describe import DescribedConfigs, SettingEntry
+from winnow.policy.describe import DescribedConfigs, SettingEntry, out_of_range
 from winnow.policy.ignored_settings import CLEANER_TUNING, TOPIC_KEYS
 from winnow.policy.keys import (
     Ignored,
@@ -56,7 +56,7 @@ from winnow.policy.keys import (
 )
 from winnow.policy.metadata import MetadataSettings, why_doubtful
 from winnow.policy.server_properties import ServerProperties
-from winnow.policy.versions import ANY, ANY_VERSION, KnownVersion
+from winnow.policy.versions import ANY_VERSION, KnownVersion
 from winnow.state import ALL_BROKERS
 
 CLEANER_OFF = "S9.1"
@@ -190,10 +190,14 @@ class Settings:
             entry
             for level in topic_levels
             for name, entry in level.items()
-            if isinstance(entry.value, Wrong) and name not in BY_TOPIC_NAME
+            if isinstance(entry.value, Wrong) and name not in {*BY_TOPIC_NAME, *TOPIC_KEYS}
         ]
         for entry in (*misnamed, *entries.values()):
-            why = entry.value.why if isinstance(entry.value, Wrong) else self._why_not(entry)
+            why = (
+                entry.value.why
+                if isinstance(entry.value, Wrong)
+                else out_of_range(entry, self.kafka)
+            )
             if why is not None:
                 return Unknown(f"a setting of topic {topic} can't be used: {why}")
         values = {
@@ -237,19 +241,6 @@ class Settings:
                 lenient = replace(self, topic_sets=(*assumed, *self.topic_sets))
                 found = lenient.resolve(topic, node_id=node_id)
         return found
-
-    def _why_not(self, entry: SettingEntry) -> str | None:
-        """Return why the broker's version would not accept this value, or None."""
-        allowed = self.kafka.rules.settings.get(entry.key, ANY)
-        versions, value = self.kafka.versions, entry.value
-        if allowed is None:
-            problem = f"{entry.key} is no setting of Kafka {versions}"
-            hint = "Is --kafka-version right?"
-            return str(UsageError(problem, where=entry.where, hint=hint))
-        if isinstance(value, bool) or not isinstance(value, int | float) or allowed.has(value):
-            return None
-        problem = f"{entry.key} is out of range for Kafka {versions}"
-        return str(UsageError(problem, expected=str(allowed), found=str(value), where=entry.where))
 
     def io_rate(self, *, node_id: int | None) -> float | None:
         """Return the broker's `log.cleaner.io.max.bytes.per.second`. None if nobody set it."""

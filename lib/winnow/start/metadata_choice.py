@@ -18,13 +18,12 @@ from winnow.errors import FAILS_ONE_PARTITION, UsageError
 from winnow.logdir.meta import read_meta, was_shut_down_cleanly
 from winnow.logdir.metadata import (
     METADATA_DIR,
-    METADATA_VERSION,
     ClusterMetadata,
     read_cluster_metadata,
 )
 from winnow.logdir.metadata_log import MetadataValue
 from winnow.logdir.survey import LogDir
-from winnow.policy.known_version import never_with_zookeeper, why_on_zookeeper
+from winnow.policy.known_version import METADATA_VERSION, never_with_zookeeper, why_on_zookeeper
 from winnow.policy.server_properties import ServerProperties
 from winnow.policy.sources import Settings
 from winnow.start.named import Named, place_of

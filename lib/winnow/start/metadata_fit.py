@@ -4,17 +4,19 @@ A controller applies one record after the other, the snapshot first, and ends at
 what no earlier record has made: a broker that was never registered, or at another epoch
 (`ClusterControlManager`, `ClusterDelta`), a topic or a partition that does not exist
 (`ReplicationControlManager`, `TopicsDelta`). So it does if the snapshot lacks its end, or is of
-another cluster than the log, and at a `metadata.version` that is too new for it.
+another cluster than the log, at a record of a kind that it does not know, and at a level of a
+feature that it does not support (`FeatureControlManager`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from winnow.errors import CorruptLogError
-from winnow.logdir.metadata import METADATA_VERSION
 from winnow.logdir.metadata_log import MetadataValue
-from winnow.policy.known_version import level_name
+from winnow.policy.known_version import METADATA_VERSION, UNSUPPORTED, level_name
 from winnow.wire.fields import FieldReader
-from winnow.wire.metadata_records import FRAME_VERSION, UUID_SIZE, uuid_text
+from winnow.wire.metadata_records import FRAME_VERSION, UUID_SIZE, is_known, uuid_text
 
 _REGISTER, _UNREGISTER, _TOPIC, _PARTITION, _CHANGE, _REMOVE_TOPIC, _FEATURE = 0, 1, 2, 3, 5, 9, 12
 _OF_BROKER = {_UNREGISTER: "unregistered", 7: "fenced", 8: "unfenced", 17: "changed"}
@@ -28,12 +30,13 @@ _WITH_MIGRATION = 2
 class MetadataFit:
     """Looks at records in their order. `problem`: the first one that does not fit, in words.
 
-    `highest_level`: of `metadata.version` that the broker's version knows; None: unknown.
+    `features`: the levels of each feature that the broker's version supports. None: the version is
+    unknown, and may be newer than all that Winnow knows.
     """
 
-    def __init__(self, highest_level: int | None = None) -> None:
+    def __init__(self, features: Mapping[str, range] | None = None) -> None:
         self.problem: str | None = None
-        self._highest = highest_level
+        self._features = features
         self._brokers: dict[int, int] = {}
         self._partitions: dict[bytes, set[int]] = {}
         self._before: tuple[dict[int, int], dict[bytes, set[int]]] | None = None
@@ -52,6 +55,8 @@ class MetadataFit:
         if fields.uvarint("frame version") != FRAME_VERSION:
             return None
         kind, version = fields.uvarint("api key"), fields.uvarint("version")
+        if (unsupported := self._why_unsupported(fields, kind, version)) is not None:
+            return unsupported
         if kind == _REGISTER:
             self._register(fields, version)
         elif kind in _OF_BROKER:
@@ -70,14 +75,18 @@ class MetadataFit:
             self._before = {**self._brokers}, partitions
         elif kind == _ABORT and self._before is not None:
             self._brokers, self._partitions = self._before
-        elif kind == _FEATURE and self._highest is not None:
-            name, level = fields.string("a feature name"), fields.number(2, "a feature level")
-            if name == METADATA_VERSION and level > self._highest:
-                return (
-                    f"metadata.version {level_name(level)} is newer than "
-                    f"{level_name(self._highest)}, the newest that this broker's version knows"
-                )
         return None
+
+    def _why_unsupported(self, fields: FieldReader, kind: int, version: int) -> str | None:
+        """Return why the broker's version can't apply a record, whatever came before."""
+        if self._features is None:
+            return None
+        if not is_known(kind, version):
+            return f"this broker's version has no record of kind {kind} and version {version}"
+        if kind != _FEATURE:
+            return None
+        name, level = fields.string("a feature name"), fields.number(2, "a feature level")
+        return _why_not_supported(name, level, self._features.get(name, UNSUPPORTED))
 
     def _register(self, fields: FieldReader, version: int) -> None:
         node_id = fields.number(4, "a node id")
@@ -113,3 +122,17 @@ class MetadataFit:
         elif number not in known:
             return f"{what} is changed, and was never created"
         return None
+
+
+def _why_not_supported(name: str, level: int, supported: range) -> str | None:
+    if level in supported:
+        return None
+    if name != METADATA_VERSION:
+        known = "no such feature" if supported == UNSUPPORTED else f"it up to {supported[-1]}"
+        return f"feature {name} has level {level}, and this broker's version supports {known}"
+    word, limit = ("newer", "newest") if level > supported[-1] else ("older", "oldest")
+    bound = supported[-1 if word == "newer" else 0]
+    return (
+        f"metadata.version {level_name(level)} is {word} than {level_name(bound)}, the {limit} "
+        "that this broker's version knows"
+    )

@@ -24,7 +24,7 @@ from winnow.logdir.names import (
     DirectoryKind,
     parse_snapshot_name,
 )
-from winnow.policy.known_version import highest_level
+from winnow.policy.known_version import supported_features
 from winnow.policy.sources import Settings
 from winnow.policy.versions import KnownVersion
 from winnow.start.beside import check_metadata_log
@@ -54,7 +54,7 @@ def own_metadata_log(
     if not storage.exists(directory):
         return _empty(directory, f"{log_dir} has no {METADATA_DIR}")
     loaded = start_of_log(storage, _question(log_dir, now))
-    fit = MetadataFit(highest_level(kafka))
+    fit = MetadataFit(supported_features(kafka.newest) if kafka.source else None)
     try:
         check_metadata_log(storage, log_dir)
         problem = _why_not_loaded(storage, directory, loaded)

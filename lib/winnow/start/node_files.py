@@ -41,6 +41,13 @@ _FIELDS = {
     1: ("leaderId", "leaderEpoch", "votedId", "votedDirectoryId"),
 }
 """Of quorum-state, by its version."""
+_NUMBERS = {
+    "leaderId": 2**31 - 1,
+    "leaderEpoch": 2**31 - 2,
+    "votedId": 2**31 - 1,
+    "appliedOffset": 2**63 - 1,
+}
+"""The largest values of numbers in quorum-state."""
 _ENSEMBLE = (3, 7, 0)
 """The first version with `MetaPropertiesEnsemble`. Before, all of these files had to be alike."""
 _RESERVED = 100
@@ -63,13 +70,24 @@ def quorum_state_problem(storage: Storage, directory: str) -> str | None:
         state = None
     if not isinstance(state, dict):
         return f"{QUORUM_STATE} is no line of JSON"
+    return _problem_of_state(state)
+
+
+def _problem_of_state(state: Mapping[str, Any]) -> str | None:
     if "data_version" not in state:
         return f"{QUORUM_STATE} has no data_version"
     version = quorum_version(state)
     if version not in _FIELDS:
         return f"{QUORUM_STATE} has data_version {version}, expected 0 or 1"
     missing = [field for field in _FIELDS[version] if field not in state]
-    return f"{QUORUM_STATE} has no {missing[0]}" if missing else None
+    if missing:
+        return f"{QUORUM_STATE} has no {missing[0]}"
+    wrong = [field for field, most in _NUMBERS.items() if not _is_number(state.get(field, 0), most)]
+    return f"{QUORUM_STATE} has {wrong[0]} {state[wrong[0]]!r}" if wrong else None
+
+
+def _is_number(found: object, most: int) -> bool:
+    return isinstance(found, int) and not isinstance(found, bool) and -most - 1 <= found <= most
 
 
 def quorum_version(state: Mapping[str, Any]) -> int:

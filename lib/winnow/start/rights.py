@@ -18,6 +18,7 @@ from winnow.logdir.names import (
     LEADER_EPOCHS,
     LOCK,
     LOG,
+    OFFSET_CHECKPOINTS,
     TIMEINDEX,
     TXNINDEX,
     DirectoryKind,
@@ -61,7 +62,9 @@ def why_not_loaded(storage: Storage, log: LogToLoad) -> Forbidden | None:
 
 
 def why_not_used(log_dir: str) -> Forbidden | None:
-    """Return why a broker can't use a log directory for lack of rights: it writes a lock first."""
+    """Return why a broker can't use a log directory for lack of rights: it writes a
+    lock first, and its checkpoints soon.
+    """
     return _of_users(users_of(log_dir), lambda user: _problems_of_dir(user, log_dir))
 
 
@@ -89,6 +92,11 @@ def _problems_of_dir(user: int, log_dir: str) -> Iterator[str]:
         lock = f"{log_dir}/{LOCK}"
         if not _may(user, lock, os.W_OK):
             yield why_unchangeable(lock) or f"{who} may not write {LOCK}"
+    for name in OFFSET_CHECKPOINTS:
+        with suppress(FileNotFoundError):
+            path = f"{log_dir}/{name}.tmp"
+            if not _may(user, path, os.W_OK):
+                yield why_unchangeable(path) or f"{who} may not write {name}.tmp"
 
 
 def _problems(storage: Storage, user: int, log: LogToLoad) -> Iterator[str]:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from enum import IntEnum
+
+from winnow.wire.fields import FieldReader
+from winnow.wire.metadata_records import UUID_SIZE, uuid_text
 
 _KEY = struct.Struct(">hh")
 """version, type; longer keys are accepted, higher versions are read as version 0."""
@@ -49,3 +53,22 @@ def coordinator_epoch(value: bytes | None) -> int | None:
         return None
     version, epoch = _END_MARKER.unpack_from(value)
     return int(epoch) if version >= 0 else None
+
+
+def voters(value: bytes) -> Mapping[int, str]:
+    """Return the `directory.id` of each voter in the value of a KRAFT_VOTERS (`VotersRecord`), by
+    node. Raises CorruptLogError for any other value.
+    """
+    fields, found = FieldReader(value), dict[int, str]()
+    fields.number(2, "a version")
+    for _ in range(fields.count()):
+        node = fields.number(4, "a voter")
+        found[node] = uuid_text(fields.take(UUID_SIZE, "a directory id"))
+        for _endpoint in range(fields.count()):
+            fields.string("a listener"), fields.string("a host"), fields.number(2, "a port")
+            fields.tagged()
+        fields.number(4, "the versions of KRaft")
+        fields.tagged()
+        fields.tagged()
+    fields.tagged()
+    return found

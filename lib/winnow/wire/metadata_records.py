@@ -195,6 +195,12 @@ def decode_metadata_record(value: bytes | None) -> Decoded:
     return Decoded(record, newer)
 
 
+def is_known(kind: int, version: int) -> bool:
+    """Return whether Kafka has this version of this kind of record, by its api key."""
+    known = _KINDS.get(kind)
+    return known is not None and version <= known.max_version
+
+
 def uuid_text(raw: bytes) -> str:
     """Return Kafka's spelling of a uuid."""
     return base64.urlsafe_b64encode(raw).decode("ascii").rstrip("=")

@@ -12,14 +12,16 @@ import pytest
 
 from tests.kafka.judge.jars import JAR_LISTS, installation, java
 from winnow.policy.config import BY_BROKER_NAME, BY_TOPIC_NAME, KEYS
+from winnow.policy.ignored_settings import TOPIC_KEYS
 from winnow.policy.keys import (
     STATIC,
+    Wrong,
     parse_broker_value,
     parse_topic_value,
     unless_wrong,
 )
-from winnow.policy.known_version import HIGHEST_LEVELS, LEVELS
-from winnow.policy.versions import ANY, PRODUCER_ID, asked_version
+from winnow.policy.known_version import HIGHEST_LEVELS, LEVELS, supported_features
+from winnow.policy.versions import ANY, PRODUCER_ID, KafkaVersion, asked_version
 
 IN_CI = ("2.8.2", "3.9.2", "4.4.0")
 VERSIONS = [
@@ -82,6 +84,36 @@ def test_ranges_and_names_are_those_of_the_version(version: str, level: str) -> 
         and not (name == NOT_IN_4_3_1 and version == "4.3.1")
     }
     assert wrong == {}
+
+
+TEXTS = (
+    *(str(number) for number in (-131073, -131072, -2, -1, 0, 1, 9, 10, 17, 18, 22, 23, 2**31)),
+    *("true", "TRUE", "maybe", "zstd", "none", "producer", "CreateTime", "None", "2.8-IV1"),
+    *("0:1", "0:1,1:2", "0:1,", "*", "0:", "x", "9.9"),
+)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_values_of_ignored_topic_configs_are_those_of_the_version(version: str) -> None:
+    asked = [(name, text) for name in TOPIC_KEYS for text in TEXTS]
+    asked.remove(("flush.messages", "0"))  # since 3.4 it is refused
+    found = answers(version, tuple(f"topic {name}={text}" for name, text in asked))
+    assert len(found) >= len(asked)
+    wrong = {
+        f"{name}={text}": said
+        for (name, text), said in zip(asked, found, strict=False)
+        if said != "unknown"
+        and (said == "no")
+        != isinstance(unless_wrong(parse_topic_value, name, text, where="here"), Wrong)
+    }
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_features_are_those_of_the_version(version: str) -> None:
+    words = [line.split()[1:] for line in answers(version) if line.startswith("feature ")]
+    found = {name: range(int(low), int(high) + 1) for name, low, high in words}
+    assert found == (supported_features(KafkaVersion.parse(version)) or {})
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -12,7 +12,11 @@ from pathlib import Path
 from urllib.parse import unquote_to_bytes
 
 from tests.fixtures.data import unpacked
+from tests.twins.encoding import encode_batch
+from tests.unit.wire.metadata_values import config, feature, framed
+from winnow.wire.plain import Record
 
+_THEN_MS = 1_750_000_000_000
 Change = tuple[str, ...]
 """A name of CHANGES and its arguments. Paths are relative to the directory of the base."""
 
@@ -156,6 +160,19 @@ def _gap(path: Path, _: Path, first: str, after: str) -> None:
     path.with_name(f"{base:020d}.log").write_bytes(rest)
 
 
+def _record(path: Path, _: Path, kind: str, *words: str) -> None:
+    """The metadata log has one more record at its end."""
+    data = path.read_bytes()
+    at, last = 0, 0
+    while int.from_bytes(data[at + 8 : at + 12]):
+        last, at = at, at + 12 + int.from_bytes(data[at + 8 : at + 12])
+    end = int.from_bytes(data[last : last + 8]) + int.from_bytes(data[last + 23 : last + 27]) + 1
+    value = RECORDS[kind](*words)
+    batch = bytearray(encode_batch([Record(end, _THEN_MS, None, value)]))
+    batch[12:16] = data[last + 12 : last + 16]  # its leader epoch, which no CRC covers
+    path.write_bytes(data[:at] + batch)
+
+
 def _mkdir(path: Path, _: Path) -> None:
     path.mkdir()
 
@@ -187,6 +204,12 @@ def _noise(path: Path, length: int) -> bytes:
     return random.Random(path.name).randbytes(length)
 
 
+RECORDS: dict[str, Callable[..., bytes]] = {
+    "feature": lambda name, level: feature(name, int(level)),
+    "topic-config": config,
+    "unknown": lambda kind: framed(int(kind), b"\x00"),
+}
+
 CHANGES: dict[str, Callable[..., None]] = {
     "remove": _remove,
     "empty": _empty,
@@ -209,6 +232,7 @@ CHANGES: dict[str, Callable[..., None]] = {
     "entry": _entry,
     "last-batch": _last_batch,
     "gap": _gap,
+    "record": _record,
     "mkdir": _mkdir,
     "named": _named,
     "link": _link,

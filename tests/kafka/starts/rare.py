@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -126,6 +127,11 @@ def _small_texts(version: str, kind: str) -> Iterator[State]:
             yield _changed(
                 version, kind, [("replace", state, '"data_version":0', f'"data_version":{number}')]
             )
+        text = (root / state).read_text()
+        for key in ("leaderId", "leaderEpoch", "votedId", "appliedOffset"):
+            (found,) = re.findall(f'"{key}":[^,}}]+', text)
+            for value in ('"x"', '"1"', "1.0", "true", "null", str(2**31), str(2**31 - 1)):
+                yield _changed(version, kind, [("replace", state, found, f'"{key}":{value}')])
 
 
 def _settings(version: str, kind: str) -> Iterator[State]:
@@ -150,6 +156,14 @@ def _settings(version: str, kind: str) -> Iterator[State]:
         yield _changed(version, kind, [("write", SETTINGS_FILE, lines)])
 
 
+def _refused_properties(version: str, kind: str) -> Iterator[State]:
+    """Values in server.properties that a broker refuses."""
+    if kind != "alone":
+        return
+    for line in ("log.retention.hours=abc", "log.segment.bytes=1024", "log.cleanup.policy=foo"):
+        yield _changed(version, kind, [("write", SETTINGS_FILE, f"log.dirs=@/a\n{line}")])
+
+
 def _gaps(version: str, kind: str) -> Iterator[State]:
     """Records in the middle of the metadata log are missing, with and without snapshots."""
     if kind != "alone" or VERSIONS[version].zookeeper:
@@ -161,6 +175,60 @@ def _gaps(version: str, kind: str) -> Iterator[State]:
         gap = ("gap", log, str(first), str(after))
         yield _changed(version, kind, [gap])
         yield _changed(version, kind, [*(("remove", path) for path in snapshots), gap])
+
+
+def _metadata_records(version: str, kind: str) -> Iterator[State]:
+    """Features, records and topic configs that the version does not accept, at the end of the
+    metadata log.
+    """
+    if kind != "stopped" or VERSIONS[version].zookeeper:
+        return
+    log = f"{METADATA}/{0:020d}.log"
+    if version.startswith("4."):
+        yield _changed(version, kind, [("record", log, "feature", "metadata.version", "5")])
+    for name, level in (
+        ("share.version", 1),
+        ("share.version", 2),
+        ("transaction.version", 2),
+        ("transaction.version", 9),
+        ("group.version", 0),
+        ("brand.new", 0),
+        ("brand.new", 1),
+    ):
+        yield _changed(version, kind, [("record", log, "feature", name, str(level))])
+    yield _changed(version, kind, [("record", log, "unknown", "99")])
+    for key, value in REFUSED + ACCEPTED:
+        yield _changed(version, kind, [("record", log, "topic-config", "d", key, value)])
+
+
+REFUSED = (
+    ("cleanup.policy", "foo"),
+    ("retention.ms", "abc"),
+    ("retention.ms", "-2"),
+    ("segment.bytes", "13"),
+    ("segment.index.bytes", "2"),
+    ("compression.type", "xyz"),
+    ("compression.gzip.level", "99"),
+    ("min.insync.replicas", "0"),
+    ("leader.replication.throttled.replicas", "x"),
+    ("message.timestamp.type", "None"),
+    ("preallocate", "maybe"),
+    ("segment.ms", "0"),
+    ("max.message.bytes", "-1"),
+)
+ACCEPTED = (
+    ("cleanup.policy", ""),
+    ("foo.bar", "1"),
+    ("segment.bytes", "1000"),
+    ("message.format.version", "9.9"),
+    ("leader.replication.throttled.replicas", "*"),
+    ("leader.replication.throttled.replicas", "0:1,1:2"),
+    ("compression.type", "zstd"),
+    ("min.compaction.lag.ms", str(HIGHEST)),
+    ("preallocate", " TRUE "),
+    ("segment.ms", "+1"),
+)
+"""By some versions at least."""
 
 
 def _markers(version: str, kind: str) -> Iterator[State]:
@@ -224,7 +292,6 @@ def _names_of_others(version: str, kind: str) -> Iterator[State]:
         return
     root = unpacked(f"starts-{version}") / kind
     (found,) = root.glob("?/d-0")
-    yield _changed(version, kind, [("mkdir", "a/remote-log-index-cache")])
     for name in ("%FF%FE.log", f"{0:020d}%FF.index", f"{40:019d}%FF.snapshot", "%FF.swap"):
         yield _changed(version, kind, [("named", str(found.relative_to(root)), name)])
     yield _changed(version, kind, [("named", "a", "caf%E9-0/")])
@@ -241,7 +308,9 @@ OF: tuple[Of, ...] = (
     _names_of_snapshots,
     _small_texts,
     _settings,
+    _refused_properties,
     _gaps,
+    _metadata_records,
     _markers,
     _numbers,
     _lost_segments,

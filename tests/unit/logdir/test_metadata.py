@@ -35,7 +35,7 @@ from tests.unit.wire.metadata_values import (
     topic,
 )
 from winnow.logdir.meta import read_topic_id
-from winnow.logdir.metadata import METADATA_VERSION
+from winnow.policy.known_version import METADATA_VERSION
 from winnow.state import ALL_BROKERS
 from winnow.storage.local import LocalStorage
 from winnow.wire.batch import Codec

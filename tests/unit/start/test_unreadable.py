@@ -75,6 +75,7 @@ def test_what_may_not_be_read_leaves_the_other_directory_as_it_is(
         (f"d-time-0/{0:020d}.index", True, Fate.LOADS),
         (f"d-time-0/{0:020d}.index", False, Fate.OFFLINE),
         ("recovery-point-offset-checkpoint", True, Fate.LOADS),
+        ("replication-offset-checkpoint.tmp", True, Fate.OFFLINE),
     ],
 )
 def test_file_that_the_broker_writes_when_it_starts(

@@ -11,11 +11,10 @@ from winnow.errors import UsageError
 from winnow.logdir.lock import holder_of
 from winnow.logdir.metadata import (
     METADATA_DIR,
-    METADATA_VERSION,
 )
 from winnow.logdir.names import META_PROPERTIES
 from winnow.logdir.survey import LogDir
-from winnow.policy.known_version import known_version, newer_features
+from winnow.policy.known_version import METADATA_VERSION, known_version, newer_features
 from winnow.policy.metadata import MetadataSettings, metadata_settings
 from winnow.policy.server_properties import DEFAULT_LOG_DIR, ServerProperties
 from winnow.policy.sources import Settings

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from winnow.logdir.metadata import METADATA_DIR
 from winnow.logdir.survey import LogDir, survey_as
+from winnow.policy.describe import DescribedConfigs
 from winnow.policy.server_properties import ZOOKEEPER
 from winnow.policy.sources import Settings
 from winnow.start.homes import Present, present_on
@@ -21,7 +22,8 @@ from winnow.start.node_files import (
     zookeeper_problem,
 )
 from winnow.start.nodes.quorum import MetadataStart, Quorum, quorum_at, with_quorum
-from winnow.start.values import KnownTopics
+from winnow.start.nodes.refused_settings import why_refused
+from winnow.start.values import Fate, KnownTopics
 from winnow.storage.contract import Storage
 
 
@@ -73,7 +75,11 @@ class Node:
     @cached_property
     def quorum(self) -> Quorum:
         server = self.settings.server_of(self.node_id)
-        return quorum_at(self.storage, f"{self.home}/{METADATA_DIR}", self.node_id, server)
+        ids = (one.meta.directory_id for one in self.log_dirs if one.path == self.home)
+        directory = f"{self.home}/{METADATA_DIR}"
+        return quorum_at(
+            self.storage, directory, self.node_id, server, directory_id=next(ids, None)
+        )
 
     @cached_property
     def own_metadata_log(self) -> MetadataStart | None:
@@ -119,11 +125,12 @@ def refused_by(node: Node) -> tuple[list[MetaProblem], Sequence[LogDir]]:
     if node.kraft:
         given = [log_dir.path for log_dir in log_dirs]
         paths = [*given, *node.named.not_given(given)]
-        return [*meta_problems(storage, paths, home=node.home)], log_dirs
+        problems = [*meta_problems(storage, paths, home=node.home)]
+        return [*problems, *_refused_settings(node)], log_dirs
     read = [log_dir.path for log_dir in log_dirs if not log_dir.in_doubt]
     server = node.settings.server_of(node.node_id)
     told = server is not None and server.keeps_topics_in == ZOOKEEPER
-    refused = [*zookeeper_meta_problems(storage, read, kafka, told=told)]
+    refused = [*zookeeper_meta_problems(storage, read, kafka, told=told), *_refused_settings(node)]
     taken = list[LogDir]()
     for log_dir in log_dirs:
         problem = None
@@ -133,3 +140,11 @@ def refused_by(node: Node) -> tuple[list[MetaProblem], Sequence[LogDir]]:
         written = log_dir.in_doubt and problem is None
         taken.append(survey_as(storage, log_dir.path, log_dir.meta) if written else log_dir)
     return refused, taken
+
+
+def _refused_settings(node: Node) -> Iterator[MetaProblem]:
+    settings = node.settings
+    own = DescribedConfigs() if settings.metadata is None else settings.metadata.configs
+    setting = why_refused(settings.server_of(node.node_id), own, settings.kafka)
+    if setting is not None:
+        yield MetaProblem(node.log_dirs[0].path, Fate.STOPS, setting)

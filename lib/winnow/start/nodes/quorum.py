@@ -8,11 +8,14 @@ they elect a leader without any topic, and all nodes take its log.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 from winnow.advice import ONLY_WHILE
+from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.metadata import METADATA_DIR
-from winnow.logdir.names import QUORUM_STATE
+from winnow.logdir.metadata_log import read_voters
+from winnow.logdir.names import META_PROPERTIES, QUORUM_STATE
 from winnow.policy.server_properties import ServerProperties
 from winnow.start.node_files import quorum_of, quorum_version, voters_of
 from winnow.start.values import Fate, KnownTopics
@@ -55,6 +58,10 @@ class Quorum:
     """Whether the node may be a controller."""
     can_change: bool = False
     """The metadata log itself has the voters (KIP-853)."""
+    directory_id: str | None = None
+    """Of the log directory with the metadata log."""
+    keys: Mapping[int, str] = field(default_factory=dict)
+    """The directory id of each voter, by node, where the metadata log has the voters."""
 
     @property
     def is_alone(self) -> bool | None:
@@ -65,13 +72,43 @@ class Quorum:
             return None
         return self.voters == {self.node_id}
 
+    @property
+    def why_no_voter(self) -> str | None:
+        """Return why the node is none of the voters that have its id, or None."""
+        wanted = self.keys.get(self.node_id) if self.node_id is not None else None
+        if wanted in {None, self.directory_id} or not self.is_controller:
+            return None
+        found = self.directory_id or "no directory.id"
+        return (
+            f"{METADATA_DIR} names node {self.node_id} with the directory.id {wanted} as a voter, "
+            f"and {META_PROPERTIES} beside it has {found}: the node is another one for its quorum"
+        )
+
 
 def quorum_at(
-    storage: Storage, directory: str, node_id: int | None, server: ServerProperties | None
+    storage: Storage,
+    directory: str,
+    node_id: int | None,
+    server: ServerProperties | None,
+    *,
+    directory_id: str | None,
 ) -> Quorum:
     """Return who votes. The voters in a server.properties count above those of `quorum-state`,
-    which a node may keep from an earlier quorum.
+    which a node may keep from an earlier quorum. `directory_id`: of the log directory with the
+    metadata log.
     """
+    quorum = _by_files(storage, directory, node_id, server)
+    keys: Mapping[int, str] = {}
+    if quorum.can_change:
+        with suppress(FAILS_ONE_PARTITION):  # what is wrong with the log is found elsewhere
+            keys = read_voters(storage, directory)
+    stated = quorum.voters or frozenset(keys) or None
+    return replace(quorum, voters=stated, directory_id=directory_id, keys=keys)
+
+
+def _by_files(
+    storage: Storage, directory: str, node_id: int | None, server: ServerProperties | None
+) -> Quorum:
     stated = voters_of(storage, directory) or None
     if server is None:
         state = quorum_of(storage, directory)
@@ -95,6 +132,8 @@ def with_quorum(
     `own`: what the node has. `others`: what the other nodes of the cluster have that were given, by
     their ids.
     """
+    if not own.lost and own.fate is Fate.LOADS and quorum.why_no_voter is not None:
+        return _as_another_voter(own, quorum, quorum.why_no_voter)
     if quorum.is_alone is False:
         return _among_others(own, quorum, others)
     if not own.is_empty:
@@ -110,6 +149,16 @@ def with_quorum(
         who = "this node, the only voter of its quorum,"
     also = f" ({quorum.doubt})" if quorum.doubt else ""
     return replace(own, reason=f"{own.lost}: {who} starts without any topic{also}")
+
+
+def _as_another_voter(own: MetadataStart, quorum: Quorum, why: str) -> MetadataStart:
+    if len(quorum.keys) == 1:
+        reason = f"{why}. It is the only voter, so no leader is ever elected"
+        return replace(own, fate=Fate.STOPS, reason=reason)
+    reason = (
+        f"{why}. It does not vote, and starts only if a majority of the voters works without it"
+    )
+    return replace(own, fate=Fate.UNKNOWN, reason=reason, needs_quorum=True)
 
 
 def _among_others(

@@ -1,4 +1,5 @@
 import java.lang.reflect.Field;
+import java.lang.reflect.Method;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
@@ -8,7 +9,7 @@ import org.apache.kafka.common.config.ConfigException;
 /**
  * Prints what this version of Kafka accepts. Its arguments are lines such as {@code topic segment.bytes=14}: each is answered with
  * {@code yes}, {@code no} or {@code unknown}. The last lines are the levels of metadata.version that it has, the highest one that its
- * brokers support, the names of all settings, and those that a broker takes as dynamic ones. Works for all versions by reflection, since
+ * brokers support, the lowest and the highest of each feature, the names of all settings, and those that a broker takes as dynamic ones. Works for all versions by reflection, since
  * these classes have moved.
  */
 final class Settings {
@@ -23,6 +24,11 @@ final class Settings {
         }
         for (Object level : levels()) {
             System.out.println("level " + level);
+        }
+        for (Map.Entry<String, ?> feature : features().entrySet()) {
+            Object range = feature.getValue();
+            Object low = range.getClass().getMethod("min").invoke(range), high = range.getClass().getMethod("max").invoke(range);
+            System.out.println("feature " + feature.getKey() + " " + low + " " + high);
         }
         for (Map.Entry<String, ConfigDef> of : known.entrySet()) {
             for (String name : of.getValue().names()) {
@@ -79,6 +85,22 @@ final class Settings {
             }
         }
         throw new IllegalStateException(String.join(" or ", names) + " has no ConfigDef");
+    }
+
+    /** The ranges of levels that a controller supports, by feature: none before 3.3. */
+    @SuppressWarnings("unchecked")
+    private static Map<String, ?> features() throws Exception {
+        Class<?> quorum = typeOf("org.apache.kafka.controller.QuorumFeatures");
+        if (quorum == null) {
+            return Map.of();
+        }
+        for (Method method : quorum.getDeclaredMethods()) {
+            if (method.getName().startsWith("default")) {
+                Object[] unstable = method.getParameterCount() == 1 ? new Object[] {false} : new Object[0];
+                return new TreeMap<>((Map<String, ?>) method.invoke(null, unstable));
+            }
+        }
+        return Map.of();
     }
 
     private static Object[] levels() throws Exception {

@@ -1,0 +1,62 @@
+"""Settings that a broker refuses: it does not start with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from winnow.policy.config import BY_TOPIC_NAME
+from winnow.policy.describe import DescribedConfigs, SettingEntry, out_of_range
+from winnow.policy.ignored_settings import TOPIC_KEYS
+from winnow.policy.keys import Wrong
+from winnow.policy.server_properties import ServerProperties
+from winnow.policy.versions import KnownVersion
+
+_TOPIC_NAMES = BY_TOPIC_NAME.keys() | TOPIC_KEYS.keys()
+_BEFORE_4 = frozenset(
+    (
+        "message.downconversion.enable",
+        "message.format.version",
+        "message.timestamp.difference.max.ms",
+    )
+)
+"""Topic configs that later brokers do not know."""
+
+
+def why_refused(
+    server: ServerProperties | None, own: DescribedConfigs, kafka: KnownVersion
+) -> str | None:
+    """Return which setting keeps a broker from starting: a value that it refuses in its
+    server.properties, or in the metadata log for any topic. None: Winnow knows none.
+
+    A broker parses the settings of all topics before it loads a log (`LogManager`), and ignores
+    unknown keys.
+
+    Args:
+        server: Its server.properties. None: not given.
+        own: The settings in its metadata log.
+        kafka: The versions that it may be of.
+    """
+    names = _TOPIC_NAMES - (_BEFORE_4 if kafka.newest.major >= 4 else frozenset())
+    if server is not None:
+        wrong = server.refused or _first_out_of_range(server.entries, kafka)
+        if wrong is not None:
+            return f"the broker refuses a setting: {wrong}"
+    for (kind, topic), entries in own.entries.items():
+        if kind != "topic":
+            continue
+        known = {name: one for name, one in entries.items() if name in names}
+        values = (one.value for one in known.values())
+        wrong = next((value.why for value in values if isinstance(value, Wrong)), None)
+        wrong = wrong or _first_out_of_range(known, kafka)
+        if wrong is not None:
+            return f"the broker refuses a setting of topic {topic}: {wrong}"
+    return None
+
+
+def _first_out_of_range(entries: Mapping[str, SettingEntry], kafka: KnownVersion) -> str | None:
+    """None: there is none, or the version is unknown."""
+    if not kafka.source:
+        return None
+    missing = kafka.rules.unknown_settings
+    found = (out_of_range(one, kafka) for name, one in entries.items() if name not in missing)
+    return next(filter(None, found), None)
