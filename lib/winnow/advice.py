@@ -112,6 +112,33 @@ def for_gone(copies: Copies) -> str:
     return f"Unless another replica that is in sync leads, do not start this broker: {back} first."
 
 
+def after_a_lost_end(copies: Copies) -> str:
+    """Return what to do before a start with a log that has lost records for good."""
+    cut = "followers of such a leader cut their logs, too"
+    give_up = "restore the partition from a backup, or give these records up and start the broker"
+    match copies:
+        case Copies.OTHERS:
+            return (
+                f"Other nodes have replicas that were in sync, but {cut}. {while_another_leads()}"
+            )
+        case Copies.BEHIND:
+            return (
+                f"Other nodes have replicas, but none was in sync, and {cut}. First compare with "
+                f"these replicas, then {give_up}"
+            )
+        case Copies.DAMAGED:
+            return (
+                "Other nodes had replicas in sync, but those that were given are lost or damaged, "
+                f"too, and {cut}. First compare with these replicas, then {give_up}"
+            )
+        case Copies.NONE:
+            return f"No other node has a replica: {give_up}"
+    return (
+        f"{cut.capitalize()}. If another node has a replica in sync: {while_another_leads()}. "
+        f"Otherwise {give_up}"
+    )
+
+
 def before_a_loss(copies: Copies) -> str:
     """Return what comes before a recovery that deletes records which are still on the disk."""
     copy = "first copy the directory of the partition elsewhere"

@@ -44,7 +44,8 @@ class RecoverOptions:
     )
     lose_records: bool = OTHER.switch(
         "With --truncate: also cut logs where whole batches lie behind the damage, and finish "
-        "swaps that lose batches. These go, too, as when a broker starts."
+        "swaps that lose batches. These go, too, as when a broker starts. And overwrite "
+        "checkpoints that show that a log has lost its end."
     )
 
 
@@ -64,7 +65,10 @@ def run_recover(call: Call, asked: RecoverOptions) -> int:
     check_log_dirs(line.log_dirs)
     settings, now = parse_settings(line), now_of(line)
     result = _recovered(call, asked, settings)
-    of_broker = _after_crash(call, asked, settings, now) if result.unclean else None
+    of_broker = None
+    if result.unclean:
+        may_mark = not result.exit_code
+        of_broker = _after_crash(call, asked, settings, now, may_mark=may_mark)
     starts = _starts(call, settings, now) if of_broker is None else of_broker.starts
     if of_broker is None or asked.undo is not None or asked.purge is not None:
         of_broker, result = None, replace(result, starts=starts)
@@ -112,7 +116,9 @@ def _recovered(call: Call, asked: RecoverOptions, settings: Settings) -> Recover
         )
 
 
-def _after_crash(call: Call, asked: RecoverOptions, settings: Settings, now: int) -> TruncateResult:
+def _after_crash(
+    call: Call, asked: RecoverOptions, settings: Settings, now: int, *, may_mark: bool
+) -> TruncateResult:
     """Recover what a broker would recover, or plan it."""
     with call.spark() as spark, call.progress() as progress:
         from winnow.recovery.logs.run import recover_unclean  # noqa: PLC0415 - likewise
@@ -125,6 +131,7 @@ def _after_crash(call: Call, asked: RecoverOptions, settings: Settings, now: int
             truncate=asked.truncate and not asked.dry_run,
             keep_cut=not asked.discard_cut,
             lose_records=asked.lose_records,
+            may_mark=may_mark,
         )
         return recover_unclean(spark, call.request.log_dirs, request, progress=progress)
 
@@ -289,7 +296,8 @@ def _of_dir(log_dir: RecoveredDir, result: TruncateResult) -> Iterator[str]:
     elif log_dir.is_whole and result.truncated:
         yield (
             f"Recovered; {size(log_dir.cut_bytes)} cut. But no marker of a clean shutdown was "
-            "written, for it is not certain that a broker starts without harm: see below."
+            "written: that is done if all log directories are recovered, and a broker starts "
+            "without harm. See below."
         )
     elif failed or log_dir.error is not None:
         why = f": {counted(failed, 'partition')} can't be recovered here" if failed else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from winnow.advice import Copies, before_a_loss
+from winnow.advice import Copies, after_a_lost_end, before_a_loss
 from winnow.errors import (
     FAILS_ONE_PARTITION,
     CorruptLogError,
@@ -14,7 +14,6 @@ from winnow.errors import (
     failure_of,
 )
 from winnow.logdir.commit.lost import (
-    end_lost,
     lost_segments,
     missing_logs,
     offsets_of,
@@ -26,7 +25,6 @@ from winnow.logdir.names import (
     LEADER_EPOCHS,
     LOG,
     PARTITION_METADATA,
-    SNAPSHOT,
     SWAP,
     TIMEINDEX,
     DirectoryKind,
@@ -45,7 +43,14 @@ from winnow.start.files import (
 )
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.loader import load_log
-from winnow.start.loss import Loss, loss_by_swap, loss_in, loss_of, only_in_deleted_files
+from winnow.start.loss import (
+    Loss,
+    end_lost_of,
+    loss_by_swap,
+    loss_in,
+    loss_of,
+    only_in_deleted_files,
+)
 from winnow.start.rights import why_not_loaded
 from winnow.start.segments import ends_too_high, lost_end
 from winnow.start.small_files import EPOCH_WORDS, Problem, checkpoint_problem, topic_id_or_problem
@@ -56,7 +61,8 @@ from winnow.words import counted
 
 FINISHES_SWAP = "the start finishes an interrupted swap"
 _SHOWN = 3
-_FOLLOWERS_CUT = ". Followers of such a leader cut their logs, too"
+_SERVED = frozenset({DirectoryKind.CURRENT, DirectoryKind.FUTURE})
+"""A broker never serves the other kinds: it deletes them, or leaves them alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +120,7 @@ def _start(
             else _outcome_of_state(storage, log.directory, known)
         )
         start = _with_outcome(storage, question, outcome, start)
-        return _with_identity(storage, question, start)
+        return _with_advice(question, _with_identity(storage, question, start))
     epochs = read_if_there(storage, f"{log.directory}/{LEADER_EPOCHS}")
     malformed = None if epochs is None else checkpoint_problem(epochs, words=EPOCH_WORDS)
     if malformed is not None:
@@ -122,9 +128,16 @@ def _start(
         return replace(start, fate=fate, reason=f"{LEADER_EPOCHS} can't be read: {malformed}")
     outcome = _outcome_with_swap(storage, log, config)
     start = _with_outcome(storage, question, outcome, start)
-    if start.fate.is_harmless and not start.already_lost:
+    if start.fate.is_harmless and not start.already_lost and log.kind in _SERVED:
         start = replace(start, already_lost=_lost_end(storage, log))
-    return _with_identity(storage, question, start)
+    return _with_advice(question, _with_identity(storage, question, start))
+
+
+def _with_advice(question: LogQuestion, start: LogStart) -> LogStart:
+    """Say what to do about a loss. Nobody leads or follows a log that is set aside."""
+    if not start.already_lost or start.fate is Fate.SET_ASIDE or question.copies is None:
+        return start
+    return replace(start, advice=after_a_lost_end(question.copies))
 
 
 def _lost_end(storage: Storage, log: LogToLoad) -> str:
@@ -229,9 +242,7 @@ def _with_identity(storage: Storage, question: LogQuestion, start: LogStart) -> 
         words = f"{aside}. The broker first fetches newer records from its quorum, which decide"
         return replace(start, fate=Fate.UNKNOWN, reason=words, by_other_nodes=True)
     if aside is not None:
-        # No broker leads it, so nobody follows.
-        lost = start.already_lost.removesuffix(_FOLLOWERS_CUT)
-        return replace(start, fate=Fate.SET_ASIDE, reason=aside, already_lost=lost)
+        return replace(start, fate=Fate.SET_ASIDE, reason=aside)
     owner = question.topics.names.get(topic_id or "", log.topic_partition.topic)
     if owner != log.topic_partition.topic:
         words = f"its topic id is that of topic {owner}, so the broker does not serve it"
@@ -322,29 +333,20 @@ def _with_outcome(
         log_start_offset=found.log_start_offset,
         log_end_offset=end,
     )
+    if log.kind is DirectoryKind.DELETE:
+        return start  # the broker deletes it, whatever it holds
     if found.loss is not None:
         return replace(start, fate=Fate.LOSES, reason=_reason(question, found.loss))
+    if log.kind not in _SERVED:
+        return start
     entries = storage.list_dir(log.directory)
     if missing := lost_segments(storage, log.directory, entries, has_no_gaps=log.has_no_gaps):
         words = (
             f"{missing_logs(missing)}, so offsets {offsets_of(missing)} are lost; the start "
-            f"deletes the other files of these segments, which show it{_FOLLOWERS_CUT}"
+            "deletes the other files of these segments, which show it"
         )
         return replace(start, already_lost=words)
-    # A replica that is being moved gets what it lacks.
-    snapshots = [
-        loader_offset(entry.name)
-        for entry in ([] if log.kind is DirectoryKind.FUTURE else entries)
-        if entry.is_file and entry.name.endswith(SNAPSHOT)
-    ]
-    lost = end_lost(
-        end,
-        high_watermark=log.high_watermark,
-        recovery_point=log.recovery_point,
-        snapshot=max(snapshots, default=0),
-    )
     if deleted := only_in_deleted_files(storage, log, end):
         return replace(start, fate=Fate.LOSES, reason=deleted.how)
-    if lost is not None and log.clean_shutdown:
-        return replace(start, already_lost=f"{lost}{_FOLLOWERS_CUT}")
-    return start
+    lost = end_lost_of(storage, log, end, entries)
+    return start if lost is None else replace(start, already_lost=lost)

@@ -16,10 +16,20 @@ from winnow.logdir.commit.lost import end_lost, only_in_deleted
 from winnow.logdir.commit.recovery import preview
 from winnow.logdir.commit.roll_forward import open_round
 from winnow.logdir.commit.truncation import LogCut, RemovedSegment
-from winnow.logdir.names import LOG, MAX_LONG, base_offset_of, segment_file
+from winnow.logdir.listing import first_max_timestamp
+from winnow.logdir.names import (
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG,
+    MAX_LONG,
+    PARTITION_METADATA,
+    SNAPSHOT,
+    DirectoryKind,
+    base_offset_of,
+    segment_file,
+)
 from winnow.start.files import FinishedSwap
 from winnow.start.loaded import LoadedLog, LogToLoad
-from winnow.storage.contract import Storage
+from winnow.storage.contract import Entry, Storage, entry_if_there
 from winnow.wire.batch import HEADER_V2_SIZE, MAX_MAGIC, is_wrapper
 from winnow.wire.buffers import Rows
 from winnow.words import counted, first_few, size
@@ -31,6 +41,8 @@ SWAP_ASIDE = (
     "instead"
 )
 _SHOWN = 3
+_CLOCKS_DIFFER_MS = 3_600_000
+"""How far the clocks of a producer and of the broker differ at most."""
 _MOST_DAMAGES = 16
 """Each may be searched over 64 MiB for the next batch."""
 
@@ -156,6 +168,48 @@ def loss_in(
         left -= until - start
     total = sum(cut.bytes for cut in cuts) + sum(segment.bytes for segment in gone)
     return Loss(how=how, found=found, bytes=total)
+
+
+def end_lost_of(storage: Storage, log: LogToLoad, end: int, entries: Sequence[Entry]) -> str | None:
+    """Return what shows that a log that ends at `end` has lost its end, or None.
+
+    A broker that is killed loses nothing that it wrote, for the page cache stays. So its
+    checkpoints are a proof after an unclean shutdown, too. The newest producer snapshot is none
+    then: a truncation removes it after it has cut the log. Nor is the high watermark of an earlier
+    log: a broker that deletes a topic leaves its entry for some seconds, and a topic of the same
+    name may be there by then. A replica that is being moved gets what it lacks.
+    """
+    if log.kind is DirectoryKind.FUTURE and not log.clean_shutdown:
+        return None
+    snapshots = [
+        base_offset_of(entry.name)
+        for entry in (entries if log.clean_shutdown else ())
+        if log.kind is DirectoryKind.CURRENT and entry.is_file and entry.name.endswith(SNAPSHOT)
+    ]
+    high = log.high_watermark
+    if end < high and not log.clean_shutdown and _is_of_earlier_log(storage, log, entries):
+        high = 0
+    return end_lost(
+        end,
+        high_watermark=high,
+        recovery_point=log.recovery_point,
+        snapshot=max(snapshots, default=0),
+    )
+
+
+def _is_of_earlier_log(storage: Storage, log: LogToLoad, entries: Sequence[Entry]) -> bool:
+    """Return whether the log was made after the checkpoint of high watermarks was written. The time
+    of its first record has to agree, for a copy may have new times.
+    """
+    files = {entry.name: entry for entry in entries if entry.is_file}
+    logs = sorted(name for name in files if name.endswith(LOG))
+    made = files.get(PARTITION_METADATA)
+    written = entry_if_there(storage, f"{log.log_dir}/{HIGH_WATERMARK_CHECKPOINT}")
+    if made is None or written is None or not logs or made.mtime_ns <= written.mtime_ns:
+        return False
+    head = storage.read_range(f"{log.directory}/{logs[0]}", 0, HEADER_V2_SIZE)
+    first = first_max_timestamp(head)
+    return not head or first >= written.mtime_ns // 10**6 - _CLOCKS_DIFFER_MS
 
 
 def loss_by_swap(

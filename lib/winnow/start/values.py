@@ -65,6 +65,8 @@ class LogStart:
     """Whether the outcome depends on records of the metadata log that this node does not have."""
     already_lost: str = ""
     """Why records are missing whatever the start does. Empty: nothing shows a loss."""
+    advice: str = ""
+    """What to do about that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,8 @@ def verdict(start: BrokerStart) -> str:
     if start.fate is Fate.STOPS:
         return f"{who} does not start"
     anew = [f"makes {counted(len(start.made_anew), 'partition')} anew"] if start.made_anew else []
-    if start.fate is Fate.RECOVERS and not anew:
+    has_lost = any(log.already_lost for one in start.log_dirs for log in one.logs)
+    if start.fate is Fate.RECOVERS and not anew and not has_lost:
         cut = f", and cuts {size(start.cut_bytes)}" if start.cut_bytes else ""
         swaps = [log.name for log in start.logs(Fate.RECOVERS) if log.reason]
         if swaps and not start.recovered_bytes:
@@ -52,7 +53,7 @@ def verdict(start: BrokerStart) -> str:
         )
     if start.fate is Fate.UNKNOWN:
         words.append("it can't be predicted whether all partitions are served")
-    if any(log.already_lost for one in start.log_dirs for log in one.logs):
+    if has_lost:
         words.append("serves logs that have lost records")
     return f"{who} starts" + (f" and {', '.join(words)}" if words else " at once")
 
@@ -72,9 +73,17 @@ def start_lines(start: BrokerStart) -> Iterator[str]:
                 by_reason.setdefault(log.reason, []).append(log)
             for reason, same in by_reason.items():
                 yield f"{_OF_LOGS[fate]} {_names(same)}: {reason}"
-    for log in logs:
-        if log.already_lost:
-            yield f"{log.name}: {log.already_lost}"
+    by_advice: dict[str, list[LogStart]] = {}
+    for log in (log for log in logs if log.already_lost):
+        by_advice.setdefault(log.advice, []).append(log)
+    for advice, same in by_advice.items():
+        if advice:
+            yield f"{_names(same)} {'have' if len(same) > 1 else 'has'} lost records. {advice}"
+        yield from (f"{log.name}: {log.already_lost}" for log in same)
+
+
+def _of_lost(log: LogStart) -> str:
+    return f"{log.already_lost}. {log.advice}" if log.advice else log.already_lost
 
 
 def _names(logs: Sequence[LogStart]) -> str:
@@ -104,7 +113,7 @@ def starts_to_json(starts: Sequence[BrokerStart]) -> list[dict[str, Any]]:
                             "topic": log.topic_partition.topic,
                             "partition": log.topic_partition.partition,
                             "fate": log.fate,
-                            "reason": log.reason or log.already_lost or None,
+                            "reason": log.reason or _of_lost(log) or None,
                             "recovered_bytes": log.recovered_bytes,
                             "cut_bytes": log.cut_bytes,
                             "log_start_offset": log.log_start_offset,

@@ -103,11 +103,12 @@ def test_log_that_is_emptied_and_set_aside_has_no_followers(tmp_path: Path) -> N
             path.unlink()
     both = (tmp_path / "r" / "a", tmp_path / "r" / "b")
     served = log_of(start_of(*both), "d-1")
-    assert "Followers of such a leader" in served.already_lost
+    assert "Followers of such a leader" in served.advice.capitalize()
     (directory / "partition.metadata").unlink()
     aside = log_of(start_of(*both), "d-1")
     assert aside.fate is Fate.SET_ASIDE
-    assert aside.already_lost == "it ends at offset 0, below its high watermark 150"
+    assert aside.already_lost.startswith("it ends at offset 0, below its high watermark 150")
+    assert aside.advice == ""
 
 
 def test_records_that_only_deleted_files_have_are_no_leftovers(root: Path) -> None:

@@ -248,8 +248,8 @@ def lost_error(lost: Sequence[LostSegment], directory: str) -> LostSegmentError:
 def end_lost(
     end: int, *, high_watermark: int, recovery_point: int, snapshot: int = 0
 ) -> str | None:
-    """Return what shows that the log of a broker that stopped cleanly has lost its end, or None.
-    The offsets are those of its checkpoints and of its newest producer snapshot, 0 without one.
+    """Return what shows that a log has lost its end, or None. The offsets are those of its
+    checkpoints and, after a clean shutdown, of its newest producer snapshot, 0 without one.
     """
     reached = {
         "high watermark": high_watermark,
@@ -257,7 +257,10 @@ def end_lost(
         "newest producer snapshot": snapshot,
     }
     name, offset = max(reached.items(), key=itemgetter(1))
-    return None if end >= offset else f"it ends at offset {end}, below its {name} {offset}"
+    if end >= offset:
+        return None
+    which = f"offset {end} is" if end == offset - 1 else f"offsets {end} to {offset - 1} are"
+    return f"it ends at offset {end}, below its {name} {offset}: {which} lost"
 
 
 def check_end(

@@ -8,7 +8,9 @@ again, from the recovery points that it finds. Snapshots that are not needed any
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
+from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.checkpoints import (
     read_offset_checkpoint,
     update_offset_checkpoint,
@@ -70,6 +72,13 @@ def write_marker(storage: Storage, path: str) -> None:
     storage.copy_attributes(f"{path}/{META_PROPERTIES}", marker)
     storage.fsync_file(marker)
     storage.fsync_dir(path)
+
+
+def remove_marker(storage: Storage, path: str) -> None:
+    """Remove the marker, if it can be removed."""
+    with suppress(FAILS_ONE_PARTITION):
+        storage.unlink(f"{path}/{CLEAN_SHUTDOWN}")
+        storage.fsync_dir(path)
 
 
 def remove_old_snapshots(storage: Storage, path: str, logs: Sequence[RecoveredLog]) -> None:

@@ -23,13 +23,16 @@ from winnow.logdir.commit.roll_forward import put_right
 from winnow.logdir.commit.truncation import LogCut, RemovedSegment, truncate_log
 from winnow.logdir.copies import words_of
 from winnow.logdir.lock import locked
-from winnow.logdir.names import (
-    DirectoryKind,
-)
+from winnow.logdir.names import DirectoryKind
 from winnow.logdir.survey import LogDir, survey_log_dirs
 from winnow.logdir.topic_globs import is_wanted
 from winnow.policy.sources import Unknown
-from winnow.recovery.logs.finish import finish_log_dir, remove_old_snapshots, write_marker
+from winnow.recovery.logs.finish import (
+    finish_log_dir,
+    remove_marker,
+    remove_old_snapshots,
+    write_marker,
+)
 from winnow.recovery.logs.values import (
     RecoveredDir,
     RecoveredLog,
@@ -50,8 +53,14 @@ from winnow.start.files import finished_swap
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.loader import load_log
 from winnow.start.logs import logs_to_load
-from winnow.start.loss import SWAP_ASIDE, Loss, loss_by_swap, loss_of, only_in_deleted_files
-from winnow.start.values import BrokerStart, worst
+from winnow.start.loss import (
+    SWAP_ASIDE,
+    end_lost_of,
+    loss_by_swap,
+    loss_of,
+    only_in_deleted_files,
+)
+from winnow.start.values import BrokerStart
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
 from winnow.storage.places import Places
@@ -66,8 +75,12 @@ _LOSES = "this deletes records that are still on the disk, and is not done witho
 _WRITERS = 8
 """Threads that apply plans. They wait for the disk."""
 
-_Planned = tuple[LoadedLog, Loss | None] | str
-"""The plan and what it deletes besides torn ends, or why there is none."""
+_EVIDENCE = (
+    "this overwrites the checkpoints, which show that records are lost, and is not done without "
+    "--lose-records:"
+)
+_Planned = tuple[LoadedLog, str] | str
+"""The plan and what it needs --lose-records for, or why there is none."""
 
 
 def recover_unclean(
@@ -121,9 +134,9 @@ def recover_dirs(
     """Recover the log directories without a marker, and return what the brokers do when they start
     then. The caller holds the locks. Without `sc`, all is done in this thread.
 
-    The marker is written only where a broker starts, keeps everything, and makes no partition anew
-    whose directory is gone. Otherwise the next start
-    recovers the directory again, which harms nothing.
+    The markers are written if all is recovered and each start `is_safe`, and otherwise none: so a
+    marker and a failure exclude each other. Without it, the next start recovers the directory
+    again, which harms nothing.
     """
     progress = progress or Silence()
     unclean = [log_dir for log_dir in log_dirs if not log_dir.clean_shutdown]
@@ -138,29 +151,31 @@ def recover_dirs(
         }
         wanted = partial(is_wanted, globs=request.topics)
         return tuple(done), as_now(log_dirs, request.settings, known=known, wanted=wanted)
-    whole = {one.path for one in done if one.is_whole}
     surveyed = survey_log_dirs(storage, [log_dir.path for log_dir in log_dirs])
-    marked = [
-        replace(one, clean_shutdown=one.clean_shutdown or one.path in whole) for one in surveyed
-    ]
-    starts = as_now(marked, request.settings)
-    for start in starts:
-        for own in () if start.made_anew else start.log_dirs:
-            if own.path in whole and worst(start.of_broker, own.fate).is_harmless:
-                number = next(n for n, one in enumerate(done) if one.path == own.path)
-                done[number] = _marked(storage, done[number])
+    starts: tuple[BrokerStart, ...] = ()
+    if request.may_mark and all(one.is_whole for one in done):
+        starts = as_now([replace(one, clean_shutdown=True) for one in surveyed], request.settings)
+        if all(start.is_safe for start in starts):
+            done = _marked(storage, done)
+    if not all(one.marked for one in done):
+        starts = as_now(surveyed, request.settings)
     for one in done:
         with suppress(FAILS_ONE_PARTITION):
             remove_old_snapshots(storage, one.path, one.logs)
     return tuple(done), starts
 
 
-def _marked(storage: Storage, done: RecoveredDir) -> RecoveredDir:
+def _marked(storage: Storage, done: Sequence[RecoveredDir]) -> list[RecoveredDir]:
+    """Write all markers. Where that fails, none stays."""
     try:
-        write_marker(storage, done.path)
+        for one in done:
+            at = one.path
+            write_marker(storage, at)
     except FAILS_ONE_PARTITION as error:
-        return replace(done, error=failure(error).message)
-    return replace(done, marked=True)
+        for one in done:
+            remove_marker(storage, one.path)
+        return [replace(o, error=failure(error).message) if o.path == at else o for o in done]
+    return [replace(one, marked=True) for one in done]
 
 
 def _recover_dir(
@@ -230,12 +245,26 @@ def _plan_one(log: LogToLoad) -> _Planned:
         return log.config.reason
     try:
         # A broker goes on without the records, and deletes what shows that they are lost.
-        check_none_lost(Places(), log.directory, has_no_gaps=log.has_no_gaps)
+        if log.kind is not DirectoryKind.STRAY:
+            check_none_lost(Places(), log.directory, has_no_gaps=log.has_no_gaps)
         loaded = load_log(Places(), log, log.config)
-        loss = loss_of(Places(), log.directory, loaded, has_no_gaps=log.has_no_gaps)
-        return loaded, loss or only_in_deleted_files(Places(), log, loaded.log_end_offset)
+        return loaded, _needs_consent(log, loaded)
     except FAILS_ONE_PARTITION as error:
         return failure_of(error)
+
+
+def _needs_consent(log: LogToLoad, loaded: LoadedLog) -> str:
+    storage = Places()
+    loss = loss_of(storage, log.directory, loaded, has_no_gaps=log.has_no_gaps)
+    if loss is None and log.kind is not DirectoryKind.STRAY:
+        loss = only_in_deleted_files(storage, log, loaded.log_end_offset)
+    if loss is not None:
+        return f"{_LOSES} {loss}"
+    if log.kind is DirectoryKind.STRAY:
+        return ""
+    entries = storage.list_dir(log.directory)
+    lost = end_lost_of(storage, log, loaded.log_end_offset, entries)
+    return "" if lost is None else f"{_EVIDENCE} {lost}"
 
 
 def _put_right(
@@ -281,11 +310,11 @@ def _apply(
     )
     if isinstance(planned, str):
         return replace(outcome, error=planned)
-    loaded, loss = planned
+    loaded, consent_for = planned
     change = loaded.truncation
     outcome = replace(outcome, loaded=loaded)
-    if loss is not None and not request.lose_records:
-        outcome = replace(outcome, error=f"{_LOSES} {loss}")
+    if consent_for and not request.lose_records:
+        outcome = replace(outcome, error=consent_for)
         if request.truncate:
             return outcome
     if not request.truncate or not change:

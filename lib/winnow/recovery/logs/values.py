@@ -28,7 +28,11 @@ class TruncateRequest:
     keep_cut: bool = True
     """Keep the bytes that are cut, and the segments that are removed."""
     lose_records: bool = False
-    """Also recover logs from which that deletes whole batches behind damage."""
+    """Also recover logs from which that deletes whole batches behind damage, and logs that have
+    lost their end, of which that removes the evidence.
+    """
+    may_mark: bool = True
+    """Whether a marker may be written if all is well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
