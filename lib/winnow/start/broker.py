@@ -188,6 +188,7 @@ def _expected_start(
         left_out=len(logs) - len(found_starts),
         made_anew=without.made_anew,
         needs_quorum=needs_quorum,
+        caveat="" if metadata is None else metadata.caveat,
         unseen=(
             *not_seen,
             *without.unknown,

@@ -125,6 +125,8 @@ class BrokerStart:
     """Partitions that have no directory: the broker makes one without a record."""
     needs_quorum: bool = False
     """It takes the metadata log from other nodes, if a majority of the controllers has it."""
+    caveat: str = ""
+    """What may still change which partitions it sets aside. It is no reason against a start."""
     unseen: tuple[str, ...] = ()
     """What the broker may read, too, and Winnow was not given, or does not read: it is behind a
     symbolic link. The reasons name it.

@@ -80,6 +80,8 @@ def start_lines(start: BrokerStart) -> Iterator[str]:
         if advice:
             yield f"{_names(same)} {'have' if len(same) > 1 else 'has'} lost records. {advice}"
         yield from (f"{log.name}: {log.already_lost}" for log in same)
+    if start.caveat:
+        yield start.caveat
 
 
 def _of_lost(log: LogStart) -> str:
@@ -99,7 +101,7 @@ def starts_to_json(starts: Sequence[BrokerStart]) -> list[dict[str, Any]]:
             "is_safe": start.is_safe,
             "recovered_bytes": start.recovered_bytes,
             "cut_bytes": start.cut_bytes,
-            "reasons": list(start.reasons),
+            "reasons": [*start.reasons, *([start.caveat] if start.caveat else [])],
             "left_out": start.left_out,
             "log_dirs": [
                 {

@@ -61,6 +61,34 @@ def _lost_directories(version: str, kind: str) -> Iterator[State]:
         yield _changed(version, kind, [lost, ("mode", "b", "0")])
 
 
+def _lost_ends(version: str, kind: str) -> Iterator[State]:
+    """After an unclean shutdown a log ends below its checkpoints, or has no segment; a crash ended
+    the deletion of a `-delete` directory.
+    """
+    if kind != "killed":
+        return
+    root = unpacked(f"starts-{version}") / kind
+    (found,) = root.glob("?/d-0")
+    path = found.relative_to(root)
+    names = sorted(one.name for one in found.iterdir() if one.name[:20].isdigit())
+    bases = sorted({int(name[:20]) for name in names})
+    watermark = _offset_in(root / path.parent / HIGH_WATERMARK_CHECKPOINT, "d 0")
+    last = max(base for base in bases if base < watermark)
+    later = [("remove", f"{path}/{name}") for name in names if int(name[:20]) > last]
+    yield _changed(version, kind, [("batches", f"{path}/{last:020d}.log", "1"), *later])
+    gone = [LEADER_EPOCHS, *names]
+    yield _changed(version, kind, [("remove", f"{path}/{name}") for name in gone])
+    deleted = f"{path}.0123456789abcdef0123456789abcdef-delete"
+    log = ("remove", f"{deleted}/{bases[1]:020d}.log")
+    yield _changed(version, kind, [("copy", deleted, str(path)), log])
+
+
+def _offset_in(checkpoint: Path, key: str) -> int:
+    lines = checkpoint.read_text().splitlines()
+    (found,) = (line for line in lines if line.startswith(f"{key} "))
+    return int(found.rpartition(" ")[2])
+
+
 def _names_of_snapshots(version: str, kind: str) -> Iterator[State]:
     """Files and directories in the place of snapshots, and names that are almost those of one."""
     if kind != "alone" or VERSIONS[version].zookeeper:
@@ -305,6 +333,7 @@ def _changed(version: str, kind: str, changes: Iterable[Change]) -> State:
 OF: tuple[Of, ...] = (
     _highest_offset,
     _lost_directories,
+    _lost_ends,
     _names_of_snapshots,
     _small_texts,
     _settings,

@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from base64 import urlsafe_b64decode
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.unit.start.quorums import make_nodes, starts_of, voters
+from tests.unit.logdir.metadata_logs import batch, read
+from tests.unit.start.quorums import make_nodes, replicate, starts_of, voters
 from tests.unit.start.test_broker import NOW, start_of
+from tests.unit.wire.metadata_values import remove_topic
 from winnow.logdir.survey import survey_log_dirs
 from winnow.policy.server_properties import parse_server_properties
 from winnow.policy.sources import Settings
 from winnow.recovery.logs.run import recover_dirs
 from winnow.recovery.logs.values import TruncateRequest
 from winnow.start.values import Fate
+from winnow.start.words import start_lines, starts_to_json
 from winnow.storage.places import Places
 
 Lose = Callable[[Path], None]
@@ -191,3 +195,52 @@ def test_broker_that_does_not_vote_fetches_the_log_only_from_a_majority_that_was
     settings = server(1, nodes[0], static(2, 3), "broker")
     assert not starts_of(nodes[:2], settings)[0].is_safe
     assert starts_of(nodes, settings)[0].is_safe
+
+
+def delete_topic(paths: Sequence[Path], topic: str) -> None:
+    """Append that the topic was deleted to these nodes' metadata logs."""
+    for path in paths:
+        metadata = read(path / METADATA)
+        topic_id = urlsafe_b64decode(f"{metadata.topics[topic].topic_id}==")
+        with (path / METADATA / f"{0:020d}.log").open("ab") as writer:
+            writer.write(
+                batch(metadata.end_offset, remove_topic(topic_id), epoch=metadata.end.epoch)
+            )
+
+
+def test_newest_metadata_log_decides_for_every_node(nodes: list[Path]) -> None:
+    """A real broker of 4.3.1 that was down while a topic was deleted renames its directory to
+    `-stray`, for it first fetches the newer records.
+    """
+    replicate(nodes, "d", (1, 2, 3))
+    delete_topic(nodes[:2], "d")
+    for paths in (nodes, nodes[::-1], [nodes[2], nodes[0]]):
+        [third] = [start for start in starts_of(paths) if start.node_id == 3]
+        [aside] = third.logs(Fate.SET_ASIDE)
+        assert aside.name == "d-0"
+        assert "of node 1 has no topic with its id" in aside.reason
+        assert not third.is_safe
+
+
+def test_node_alone_says_that_newer_records_of_the_others_decide(nodes: list[Path]) -> None:
+    replicate(nodes, "d", (1, 2, 3))
+    delete_topic(nodes[:2], "d")
+    third = start_of(nodes[2])
+    assert third.is_safe
+    assert list(start_lines(third)) == [third.caveat]
+    assert "other nodes vote in its quorum" in third.caveat
+    assert starts_to_json([third])[0]["reasons"] == [third.caveat]
+    assert not any(start.caveat for start in starts_of(nodes))
+
+
+def test_newer_log_of_a_minority_may_still_change(nodes: list[Path]) -> None:
+    for path in nodes:
+        state = path / METADATA / "quorum-state"
+        state.write_text(state.read_text().replace(voters(1, 2, 3), voters(1, 2, 3, 4, 5)))
+    replicate(nodes, "d", (1, 2, 3))
+    delete_topic(nodes[:1], "d")
+    _, third = starts_of([nodes[0], nodes[2]])
+    [unknown] = third.logs(Fate.UNKNOWN)
+    assert unknown.name == "d-0"
+    assert unknown.by_other_nodes
+    assert not third.is_safe

@@ -43,6 +43,8 @@ class MetadataStart:
     """Epoch and offset of its end."""
     needs_quorum: bool = False
     """The node takes the log from others, if a majority of the voters has it."""
+    caveat: str = ""
+    """What may still change which partitions the broker sets aside. Empty: nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,7 @@ def with_quorum(
     if quorum.is_alone is False:
         return _among_others(own, quorum, others)
     if not own.is_empty:
-        return own
+        return own if quorum.is_alone or own.lost else _with_newest(own, others, decided=False)
     if quorum.is_alone is None and quorum.can_change:
         reason = (
             f"{own.lost}, and with it the voters of its quorum, which can change (KIP-853). The "
@@ -187,7 +189,8 @@ def _among_others(
         )
         return replace(own, fate=Fate.UNKNOWN, reason=reason, needs_quorum=True)
     if not own.lost:
-        return own
+        decided = bool(quorum.voters) and len(sound) >= need and not quorum.doubt
+        return _with_newest(own, others, decided=decided)
     if quorum.voters and len(sound) >= need and not quorum.doubt:
         newest = max(sound.values(), key=lambda found: found.position)
         reason = (
@@ -204,6 +207,32 @@ def _among_others(
         f"Give the log directories of the controllers, too. Start this broker {ONLY_WHILE}"
     )
     return replace(own, fate=Fate.UNKNOWN, reason=reason, topics=UNKNOWN_TOPICS, needs_quorum=True)
+
+
+def _with_newest(
+    own: MetadataStart, others: Mapping[int, MetadataStart], *, decided: bool
+) -> MetadataStart:
+    """Return what the node knows once it has fetched what the newest given log has: a broker does
+    so before it sets partitions aside. `decided`: a majority of the voters was given, so no
+    committed record is missing.
+    """
+    if own.fate is not Fate.LOADS:
+        return own
+    topics, position = own.topics, own.position
+    for node, found in sorted(others.items()):
+        if found.fate is Fate.LOADS and found.position > position:
+            topics = replace(found.topics, log=f"{found.topics.log} of node {node}")
+            position = found.position
+    waits = own.topics.catches_up or topics is not own.topics
+    caveat = ""
+    if waits and not decided:
+        caveat = (
+            "other nodes vote in its quorum, and the broker first fetches what their metadata logs "
+            "have besides: that decides which partitions it sets aside, such as those of topics "
+            "that were deleted while it was down. To know it now, give the log directories of a "
+            "majority of the controllers, too"
+        )
+    return replace(own, topics=replace(topics, catches_up=bool(caveat)), caveat=caveat)
 
 
 def _voters(nodes: Collection[int] | None) -> str:
