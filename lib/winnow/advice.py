@@ -57,9 +57,9 @@ def while_another_leads() -> str:
     """Return how a broker is started that may lead, and has lost records that others have."""
     return (
         "Start this broker only while another member of the ISR leads: keep this broker stopped, "
-        "start the others, and wait until `kafka-topics.sh --describe` shows that leader. Where "
-        "they can't run without this node, as without their only controller, first copy the "
-        "directory of the partition from one of them while both are stopped"
+        "start the others, and wait until `kafka-topics.sh --describe` shows that leader. If none "
+        "comes up, or they can't run without this node, as without their only controller, first "
+        "copy the directory of the partition from one of them while both are stopped"
     )
 
 

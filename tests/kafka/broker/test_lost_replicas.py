@@ -108,10 +108,13 @@ def damage(run: Run, number: int) -> None:
     os.truncate(log, end)
 
 
-@pytest.fixture(scope="module", params=["3.9.2", "4.3.1"])
+@pytest.fixture(scope="module", params=["3.9.2"])
 def base(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, Path]:
+    """With eligible leader replicas (4.1 on) the last broker whose session ends is the only one
+    that may lead, and no leader comes up without it.
+    """
     home = tmp_path_factory.mktemp("lost-replicas") / "base"
     run = Run(home, request.param)
     run.start(1, 2, 3)
