@@ -123,6 +123,8 @@ def fill(root: Path, partitions: int, kib: int) -> Broker:
     broker = Broker(root / "log-dir", home=root / "home", settings=settings)
     with broker:
         broker.create_topic(case.topic)
+        while len([*broker.log_dir.glob(f"{case.topic}-*/partition.metadata")]) < partitions:
+            time.sleep(0.1)  # it goes on after the answer
     make(case, partitions * kib << 10, root, segment_bytes=SEGMENT_BYTES)
     return broker
 
