@@ -18,6 +18,7 @@ from winnow.start.named import Named
 from winnow.start.values import Fate, KnownTopics, LogStart
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
+from winnow.storage.live.read_view import view_of
 from winnow.words import first_few, nodes_named
 
 _MOST = 5
@@ -134,7 +135,13 @@ def without_directory(
     each (`_are_all`). With log directories that are `offline`, a broker makes a partition anew if
     the controller means one that is not (`Partition.createLogInAssignedDirectoryId`). `others`: the
     other nodes that were given.
+
+    A broker that runs has none: it makes a directory soon after the metadata log names the
+    partition.
     """
+    found_views = (view_of(log_dir.path) for log_dir in log_dirs)
+    if any(view is not None and view.program for view in found_views):
+        return WithoutDirectory()
     lost = {log_dir.path for log_dir in log_dirs if log_dir.in_doubt or log_dir.path in offline}
     usable = {one.meta.directory_id for one in log_dirs if one.path not in lost} - {None}
     usable_paths = [d.path for d in log_dirs if d.path not in lost]

@@ -111,6 +111,17 @@ def test_read_view_excludes_partitions_created_later(log_dir: Path) -> None:
             Places().list_dir(str(log_dir / "later-0"))
 
 
+def test_partition_that_is_just_being_made_counts_as_changing(log_dir: Path) -> None:
+    """A broker makes the directory and an empty segment first, then `partition.metadata`."""
+    for name in ("new-0", "old-0"):
+        (log_dir / name).mkdir()
+        (log_dir / name / f"{0:020d}.log").touch()
+    os.utime(log_dir / "old-0" / f"{0:020d}.log", (1, 1))
+    with open_read_view(str(log_dir), BROKER) as view:
+        names = {entry.name for entry in Places().list_dir(str(log_dir))}
+    assert (view.changing, {"new-0", "old-0"} & names) == (("new-0",), {"old-0"})
+
+
 def test_read_view_is_read_only(log_dir: Path) -> None:
     path = str(log_dir / PARTITION / "new")
     with broker(log_dir), lock_to_read(str(log_dir)):

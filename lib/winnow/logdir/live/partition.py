@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import resource
+import time
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 
@@ -33,6 +34,9 @@ _SMALL = (LEADER_EPOCHS, PARTITION_METADATA)
 """Files whose content is part of the view: the broker replaces them by a rename."""
 _LEAST_DESCRIPTOR = 1024
 """Lower numbers are left to sockets: `select`, which PySpark calls, takes no higher ones."""
+_NEW_SECONDS = 60
+"""A partition that is being made is younger."""
+_PAUSE_SECONDS = 0.05
 _SPARE_DESCRIPTORS = 512
 """Descriptors that are left to the rest of the process."""
 
@@ -85,6 +89,9 @@ def open_partition(log_dir: str, name: str, descriptors: Descriptors) -> Files:
             files = _attempt(path, attempt)
             if files is None:
                 continue
+            if _is_being_made(files):
+                time.sleep(_PAUSE_SECONDS)
+                continue
             attempt.pop_all()
             kept = {
                 name: replace(file, descriptor=descriptors.keep(file.descriptor))
@@ -92,6 +99,17 @@ def open_partition(log_dir: str, name: str, descriptors: Descriptors) -> Files:
             }
             return as_stopped(log_dir, path, kept)
     raise ChangingError
+
+
+def _is_being_made(files: Files) -> bool:
+    """Return whether a broker is just making the partition: it writes `partition.metadata` after
+    the first, empty segment.
+    """
+    logs = [file.entry for name, file in files.items() if name.endswith(LOG)]
+    if PARTITION_METADATA in files or any(log.size for log in logs):
+        return False
+    youngest = max((log.mtime_ns for log in logs), default=time.time_ns())
+    return time.time_ns() - youngest < _NEW_SECONDS * 10**9
 
 
 def _attempt(path: str, opened: ExitStack) -> Files | None:
