@@ -119,11 +119,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def fill(root: Path, partitions: int, kib: int) -> Broker:
     """Let a broker make a topic, and fill its partitions. Return the broker, stopped."""
     case = Case("committing", partitions=partitions, partition_kib=kib)
-    settings = {"num.partitions": str(partitions)}
-    broker = Broker(root / "log-dir", home=root / "home", settings=settings)
+    broker = Broker(root / "log-dir", home=root / "home")
     with broker:
-        broker.create_topic(case.topic)
-        while len([*broker.log_dir.glob(f"{case.topic}-*/partition.metadata")]) < partitions:
+        broker.create_topic(case.topic, partitions=partitions)
+        while len([*broker.log_dir.glob(f"{case.topic}-*")]) < partitions:
             time.sleep(0.1)  # it goes on after the answer
     make(case, partitions * kib << 10, root, segment_bytes=SEGMENT_BYTES)
     return broker
