@@ -70,8 +70,8 @@ def urgent_steps(disks: Iterable[Disk], starts: Sequence[BrokerStart] = ()) -> I
             yield Step(
                 f"do not start the broker: {metadata} is empty, so a start may set aside every "
                 f"partition. {PAGE} says where to get the metadata log back",
-                "first get the metadata log back, which is empty: without it a start may set aside "
-                f"every partition ({PAGE})",
+                "do not start the broker before its metadata log, which is empty, is back: a start "
+                f"may set aside every partition ({PAGE})",
             )
         elif disk.metadata_log_bytes and disk.is_full and not disk.clean_shutdown:
             yield Step(
