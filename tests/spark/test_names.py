@@ -81,7 +81,7 @@ def test_run_stays_inside_its_log_directory(spark: SparkSession, tmp_path: Path)
     assert changed == {
         f"below/logs/{name}" for name in ("c-tomb-0", "cleaner-offset-checkpoint", ".lock")
     }
-    for name in ODD:
+    for name in ODD[:-1]:  # a broker does not see the last one, which is no UTF-8
         assert any(f"{log_dir}/{name} is skipped" in note for note in result.notes)
     entries = checkpoint(log_dir / "cleaner-offset-checkpoint")
     assert {name: entries[name] for name in (f"{OUTSIDE}-0", "..-0", "/etc-0")} == {
