@@ -9,31 +9,35 @@ taken for one that does not. For the rest a prefix is enough.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from winnow.policy.config import ConfigType
 from winnow.policy.versions import ANY, Range
 
 _AT_LEAST_0, _AT_LEAST_1 = Range(0), Range(1)
-_REPLICAS = re.compile(r"\*|\s*([0-9]+:[0-9]+)?\s*(,\s*([0-9]+:[0-9]+)?\s*)*")
+_REPLICAS = re.compile(r"\*|([0-9]+:[0-9]+)?(,([0-9]+:[0-9]+)?)*")
+_GZIP_LEVEL = re.compile(r"-0*1|\+?0*[1-9]")
+_COMPRESSION = re.compile(r"uncompressed|zstd|lz4|snappy|gzip|producer")
+_FORMAT_VERSION = re.compile(r"(0\.[89]|0\.1[01]|[123]\.[0-9])([.-].*)?")
+_TIMESTAMP = re.compile(r"CreateTime|LogAppendTime")
 
-TOPIC_KEYS: Mapping[str, tuple[ConfigType, Range] | re.Pattern[str]] = {
-    "compression.gzip.level": re.compile(r"-0*1|\+?0*[1-9]"),
+TOPIC_KEYS: Mapping[str, tuple[ConfigType, Range] | Callable[[str], object]] = {
+    "compression.gzip.level": _GZIP_LEVEL.fullmatch,
     "compression.lz4.level": (ConfigType.INT, Range(1, 17)),
-    "compression.type": re.compile("uncompressed|zstd|lz4|snappy|gzip|producer"),
+    "compression.type": _COMPRESSION.fullmatch,
     "compression.zstd.level": (ConfigType.INT, Range(-131072, 22)),
     "errors.deadletterqueue.group.enable": (ConfigType.BOOLEAN, ANY),
     "flush.messages": (ConfigType.LONG, _AT_LEAST_0),  # since 3.4 at least 1
     "flush.ms": (ConfigType.LONG, _AT_LEAST_0),
-    "follower.replication.throttled.replicas": _REPLICAS,
-    "leader.replication.throttled.replicas": _REPLICAS,
+    "follower.replication.throttled.replicas": _REPLICAS.fullmatch,
+    "leader.replication.throttled.replicas": _REPLICAS.fullmatch,
     "max.message.bytes": (ConfigType.INT, _AT_LEAST_0),
     "message.downconversion.enable": (ConfigType.BOOLEAN, ANY),
-    "message.format.version": re.compile(r"(0\.[89]|0\.1[01]|[123]\.[0-9])([.-].*)?"),
+    "message.format.version": _FORMAT_VERSION.fullmatch,
     "message.timestamp.after.max.ms": (ConfigType.LONG, _AT_LEAST_0),
     "message.timestamp.before.max.ms": (ConfigType.LONG, _AT_LEAST_0),
     "message.timestamp.difference.max.ms": (ConfigType.LONG, _AT_LEAST_0),
-    "message.timestamp.type": re.compile("CreateTime|LogAppendTime"),
+    "message.timestamp.type": _TIMESTAMP.fullmatch,
     "min.insync.replicas": (ConfigType.INT, _AT_LEAST_1),
     "preallocate": (ConfigType.BOOLEAN, ANY),
     "remote.copy.lag.bytes": (ConfigType.LONG, Range(-1)),
@@ -43,7 +47,8 @@ TOPIC_KEYS: Mapping[str, tuple[ConfigType, Range] | re.Pattern[str]] = {
     "segment.ms": (ConfigType.LONG, _AT_LEAST_1),
     "unclean.leader.election.enable": (ConfigType.BOOLEAN, ANY),
 }
-"""What a broker accepts for each: a type and a range, or a text. With any other value it does not
+"""What a broker accepts for each: a type and a range, or a text for which
+the function returns something. With any other value it does not
 start.
 """
 

@@ -106,8 +106,15 @@ def _check_ignored(name: str, text: str, *, where: str) -> None:
     accepted = TOPIC_KEYS[name]
     if isinstance(accepted, tuple):
         _parse(name, text, *accepted, where=where)
-    elif not accepted.fullmatch(text.strip()):
-        raise UsageError(f"{name} has a wrong value", found=repr(text), where=where)
+        return
+    parts = (part.strip() for part in text.split(","))
+    if not accepted(",".join(parts)):
+        raise UsageError(
+            f"{name} has a wrong value",
+            expected="a value that Kafka accepts",
+            found=repr(text),
+            where=where,
+        )
 
 
 def _parse(name: str, text: str, kind: ConfigType, allowed: Range, *, where: str) -> Value:

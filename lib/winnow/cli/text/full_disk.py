@@ -19,7 +19,7 @@ PAGE = "docs/how-to/disk-full.md"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class UrgentStep:
     """What a person does before any command of Winnow."""
 
     text: str
@@ -34,7 +34,7 @@ def first_steps(disks: Iterable[Disk], starts: Sequence[BrokerStart] = ()) -> It
         yield f"{step.text}: `{shlex.join(step.command)}`" if step.command else step.text
 
 
-def urgent_steps(disks: Iterable[Disk], starts: Sequence[BrokerStart] = ()) -> Iterator[Step]:
+def urgent_steps(disks: Iterable[Disk], starts: Sequence[BrokerStart] = ()) -> Iterator[UrgentStep]:
     """Yield what to do before any command; nothing unless a broker crashed on a full disk, or has
     lost its metadata log. `starts`: what happens if the brokers start now.
     """
@@ -43,7 +43,7 @@ def urgent_steps(disks: Iterable[Disk], starts: Sequence[BrokerStart] = ()) -> I
     losing = {d.path for start in loses for d in start.log_dirs}
     disks = list(disks)
     if any(disk.is_full for disk in disks if not disk.clean_shutdown):
-        yield Step(
+        yield UrgentStep(
             "stop the broker's supervisor (`systemctl disable --now`, `docker update "
             "--restart=no`, `kubectl scale --replicas=0`): each start on a full disk can delete "
             f"records and empty the metadata log ({PAGE})",
@@ -52,7 +52,7 @@ def urgent_steps(disks: Iterable[Disk], starts: Sequence[BrokerStart] = ()) -> I
         )
     for disk in disks:
         if disk.lacks_lock and disk.is_full and not disk.clean_shutdown:
-            yield Step(
+            yield UrgentStep(
                 f"make room for {disk.log_dir}/{LOCK}, which Kafka has removed: no file can be "
                 "made on that disk, and no command below changes a log directory without its lock. "
                 "Move a file that is no part of a log from that disk elsewhere",
@@ -61,20 +61,20 @@ def urgent_steps(disks: Iterable[Disk], starts: Sequence[BrokerStart] = ()) -> I
             )
         metadata = f"{disk.log_dir}/{METADATA_TOPIC}-0"
         if disk.metadata_log_bytes == 0 and disk.log_dir in in_quorum:
-            yield Step(
+            yield UrgentStep(
                 f"start the broker {ONLY_WHILE}: {metadata} is empty. {PAGE} says where to get the "
                 "metadata log back",
                 f"start the broker {ONLY_WHILE}, for its own is empty ({PAGE})",
             )
         elif disk.metadata_log_bytes == 0 and (disk.log_dir in losing or not disk.clean_shutdown):
-            yield Step(
+            yield UrgentStep(
                 f"do not start the broker: {metadata} is empty, so a start may set aside every "
                 f"partition. {PAGE} says where to get the metadata log back",
                 "do not start the broker before its metadata log, which is empty, is back: a start "
                 f"may set aside every partition ({PAGE})",
             )
         elif disk.metadata_log_bytes and disk.is_full and not disk.clean_shutdown:
-            yield Step(
+            yield UrgentStep(
                 "copy the metadata log to another disk",
                 "copy the metadata log to another disk:",
                 ("cp", "-a", "--sparse=always", metadata, "COPY"),
