@@ -24,6 +24,8 @@ THROWS: Mapping[str, tuple[str, str | None]] = {
 """Part of what Kafka's cleaner throws: what the results call it, and what Winnow says then (None:
 it has an answer).
 """
+SNAPSHOT_IN_A_GAP = "beside its other files, found only snapshot"
+"""Winnow takes it for the trace of a lost segment (`winnow.logdir.commit.lost`)."""
 UNLIVED: Mapping[str, str] = {
     # An active segment's index is mapped in the size of segment.index.bytes, even if it is larger.
     "newPosition > limit": "an index that Kafka can't open",
