@@ -29,7 +29,7 @@ _IN_ZOOKEEPER = "topic settings are in ZooKeeper: `get /config/topics/TOPIC`; se
 _HELD = {
     "high-watermark": "kept by lost high watermarks",
     "uncommitted": "not committed, though the broker runs",
-    "future-timestamp": "kept by timestamps in the future",
+    "future-timestamp": "held by timestamps in the future",
     "old-timestamps": "deleted by old timestamps",
 }
 
@@ -75,7 +75,8 @@ def _texts(found: Diagnosis, names: Names) -> Iterator[str]:
     yield from _census(found)
     yield from _space(found)
     if found.topics:
-        most = ", ".join(f"{t.topic} {size(t.log_bytes)}" for t in found.topics[:_NAMED_KINDS])
+        largest = [topic for topic in found.topics[:_NAMED_KINDS] if topic.log_bytes]
+        most = ", ".join(f"{t.topic} {size(t.log_bytes)}" for t in largest) or "none has any"
         yield f"{counted(len(found.topics), 'topic')}, most bytes: {most}"
     if found.zookeeper and not unknown:
         yield _IN_ZOOKEEPER
