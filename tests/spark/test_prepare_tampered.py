@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.deep import deep_directory
 from tests.fixtures.data import copy_tree
 from tests.spark.preparing import CHANGED, OTHER, committed, prepared_copy, results, staged
 from tests.spark.runs import files_of
@@ -278,12 +279,7 @@ def test_commit_removes_1500_nested_directories_in_staging(log_dir: Path) -> Non
     """Python can't call itself so often."""
     at = staging_of(log_dir)
     (at / PREPARED).unlink()
-    descriptor = os.open(at, os.O_RDONLY)
-    for _ in range(1_500):
-        os.mkdir("d", dir_fd=descriptor)
-        below = os.open("d", os.O_RDONLY, dir_fd=descriptor)
-        os.close(descriptor)
-        descriptor = below
-    os.close(descriptor)
+    with deep_directory(at):
+        pass
     assert committed(log_dir).exit_code == 0
     assert not [*log_dir.glob("*/.winnow*")]

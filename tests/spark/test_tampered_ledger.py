@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.deep import deep_directory
 from tests.spark.test_ledger import entry, of_id
 from tests.unit.cli.results import partition, run_of
 from winnow.api import history
@@ -127,14 +128,8 @@ def delete_by_vector(ledger: Ledger) -> None:
 
 
 def deep(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    for _ in range(1_500):
-        os.mkdir("d", dir_fd=descriptor)
-        below = os.open("d", os.O_RDONLY, dir_fd=descriptor)
-        os.close(descriptor)
-        descriptor = below
-    os.mkfifo("pipe", dir_fd=descriptor)
-    os.close(descriptor)
+    with deep_directory(path) as deepest:
+        os.mkfifo("pipe", dir_fd=deepest)
 
 
 def large(path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.deep import deep_directory
 from tests.unit.logdir.foreign import KINDS, NAMES, RUN, UNREADABLE, bounded, make, put, state_of
 from tests.unit.logdir.foreign_verbs import VERBS
 from winnow.api import recover
@@ -65,14 +66,8 @@ def test_purge_finds_what_only_one_of_two_brokers_keeps(tmp_path: Path) -> None:
 
 def test_deep_directory_is_counted(tmp_path: Path) -> None:
     """Python can't call itself so often. `doctor` counts what a preparation takes."""
-    descriptor = os.open(tmp_path, os.O_RDONLY)
-    for _ in range(1_500):
-        os.mkdir("d", dir_fd=descriptor)
-        below = os.open("d", os.O_RDONLY, dir_fd=descriptor)
-        os.close(descriptor)
-        descriptor = below
-    os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=descriptor))
-    os.truncate(f"/proc/self/fd/{descriptor}/file", 5)
-    os.close(descriptor)
+    with deep_directory(tmp_path) as deepest:
+        os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=deepest))
+        os.truncate(f"/proc/self/fd/{deepest}/file", 5)
     assert tree_bytes(LocalStorage(), str(tmp_path)) == 5
     remove_staging(LocalStorage(), str(tmp_path / "d"))  # pytest can't either

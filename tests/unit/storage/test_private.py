@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import os
 import resource
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.unit.cli.at_exit import said_at_exit
 from winnow.storage.private import write_unsynced
 
 
@@ -41,16 +40,4 @@ def test_failed_write_leaves_no_file(tmp_path: Path, size: int) -> None:
 @pytest.mark.parametrize(("umask", "then"), [("000", "002"), ("022", "022"), ("077", "077")])
 def test_a_command_lets_no_other_user_change_its_files(umask: str, then: str) -> None:
     """Nor those of programs that it starts, such as Java."""
-    code = (
-        "import atexit, os, sys\n"
-        f"os.umask(0o{umask})\n"
-        "atexit.register(lambda: os.system('umask'))\n"
-        "from winnow.cli.main import main\n"
-        "sys.argv = ['winnow', '--version']\n"
-        "main()\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": "lib"},
-    )  # fmt: skip
-    assert done.stdout.split()[-1] == f"0{then}"
+    assert said_at_exit("umask", before=f"os.umask(0o{umask})")[-1] == f"0{then}"
