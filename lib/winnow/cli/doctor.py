@@ -28,6 +28,7 @@ from winnow.cli.text import held
 from winnow.cli.text.alike import alike
 from winnow.cli.text.disk_use import disk_use
 from winnow.cli.text.doctor_summary import free_space, growth_words, summary
+from winnow.cli.text.findings import name_of, short_of_space
 from winnow.cli.text.full_disk import first_steps
 from winnow.cli.text.next_command import command, typed
 from winnow.cli.text.one_page import last_step, one_page
@@ -172,7 +173,7 @@ def page(found: Diagnosis, request: CommandLine, growth: Sequence[Growth] = ()) 
 
 def _grouped(troubles: Iterable[Trouble]) -> Iterator[str]:
     """Group partitions by what is wrong. A cause of a whole directory is shown once."""
-    named = ((t.topic, f"{t.topic}-{t.partition}", t.error or t.reason) for t in troubles)
+    named = ((t.topic, name_of(t), t.error or t.reason) for t in troubles)
     groups = alike(dict.fromkeys(named))  # a partition in two directories is there twice
     return (f"{first_few(group.names, _FEW)}: {group.words('--json')}" for group in groups)
 
@@ -184,9 +185,7 @@ def _prepared(found: Diagnosis) -> Iterator[str]:
         oldest = min(p.prepared_at_ms or found.now for p in holds)
         total = size(sum(p.bytes for p in holds))
         yield f"{counted(len(holds), 'partition')}, {total}, the oldest of {moment(oldest)}"
-    named = (
-        (p.topic, f"{p.topic}-{p.partition}", p.dropped) for p in found.preparations if p.dropped
-    )
+    named = ((p.topic, name_of(p), p.dropped) for p in found.preparations if p.dropped)
     for group in alike(dict.fromkeys(named)):
         yield f"{first_few(group.names, _FEW)} no longer holds: {group.words('--json')}"
 
@@ -199,8 +198,7 @@ def _gains(found: Diagnosis) -> Iterator[Line]:
     if found.gains:
         return
     if found.short_of_space:
-        many = counted(found.short_of_space, "partition")
-        yield f"  nothing here: the compaction of {many} needs more space than is free"
+        yield f"  nothing here: {short_of_space(found)}"
     else:
         yield item(f"nothing: {held.why_nothing(found)}, at {moment(found.now)}")
     for one in found.unfreed[:_SHOWN]:
@@ -311,7 +309,7 @@ def _census(census: Sequence[Census]) -> Iterator[Line]:
     def by_partition(amount: Callable[[Census], Amount]) -> list[str]:
         """Return a line for each partition with such records, most bytes first."""
         found = sorted(read, key=lambda one: -amount(one).bytes)
-        return [f"{_name(one)}  {_amount(amount(one))}" for one in found if amount(one).records]
+        return [f"{name_of(one)}  {_amount(amount(one))}" for one in found if amount(one).records]
 
     keyless = by_partition(lambda one: one.keyless)
     yield from listed("Records without a key, which compaction drops (S5.5)", keyless)
@@ -329,7 +327,7 @@ def _census(census: Sequence[Census]) -> Iterator[Line]:
     )
     yield from listed("Tombstones by partition", by_partition(lambda one: _sum(one.tombstones)))
     yield from listed(
-        "Could not be read", (f"{_name(one)}: {one.error}" for one in census if one.error)
+        "Could not be read", (f"{name_of(one)}: {one.error}" for one in census if one.error)
     )
 
 
@@ -339,7 +337,3 @@ def _sum(amounts: Iterable[Amount]) -> Amount:
 
 def _amount(many: Amount) -> str:
     return f"{counted(many.records, 'record')}, {size(many.bytes)}"
-
-
-def _name(one: Census) -> str:
-    return f"{one.topic}-{one.partition}"

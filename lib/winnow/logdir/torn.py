@@ -38,7 +38,7 @@ def behind_in(log_dir: LogDir, states: Mapping[str, PartitionState]) -> tuple[st
 
 
 def was_emptied(directory: str) -> bool:
-    """Return whether a start on a full disk has emptied the log of a partition."""
+    """Return whether the log was emptied by a broker that started on a full disk."""
     entries = Places().list_dir(directory)
     return bool(only_in_deleted({entry.name: entry.size for entry in entries if entry.is_file}))
 

@@ -19,6 +19,8 @@ from winnow.policy.config import (
 from winnow.policy.ignored_settings import TOPIC_KEYS, is_meaningless_broker_key
 from winnow.policy.versions import TRANSACTIONAL_ID, Range
 
+TOPIC_NAMES = BY_TOPIC_NAME.keys() | TOPIC_KEYS.keys()
+"""All topic configs of Kafka."""
 NOT_DYNAMIC = "is ignored, as by a broker, which reads it from server.properties only"
 """The end of the note on a dynamic value of a setting that is not dynamic."""
 STATIC = {
@@ -93,7 +95,7 @@ def unless_wrong(
 
 
 def unknown_topic_key(name: str, *, where: str) -> UsageError:
-    return unknown_key(name, [*BY_TOPIC_NAME, *TOPIC_KEYS], where=where)
+    return unknown_key(name, sorted(TOPIC_NAMES), where=where)
 
 
 def unknown_key(name: str, names: list[str], *, where: str) -> UsageError:

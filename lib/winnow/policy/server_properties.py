@@ -117,14 +117,8 @@ def parse_server_properties(
             where=f"{file} line {line}",
         ) from error
     provided = from_providers(own)
-    refused = next(
-        (
-            e.value.why
-            for e in entries.values()
-            if isinstance(e.value, Wrong) and e.key not in provided
-        ),
-        None,
-    )
+    values = (entry.value for key, entry in entries.items() if key not in provided)
+    refused = next((value.why for value in values if isinstance(value, Wrong)), None)
     for key in provided & entries.keys():
         if not isinstance(entries[key].value, Ignored):
             where = entries[key].where

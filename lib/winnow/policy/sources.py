@@ -47,6 +47,7 @@ from winnow.policy.config import (
 from winnow.policy.describe import DescribedConfigs, SettingEntry, out_of_range
 from winnow.policy.ignored_settings import CLEANER_TUNING, TOPIC_KEYS
 from winnow.policy.keys import (
+    TOPIC_NAMES,
     Ignored,
     Wrong,
     parse_broker_value,
@@ -190,7 +191,7 @@ class Settings:
             entry
             for level in topic_levels
             for name, entry in level.items()
-            if isinstance(entry.value, Wrong) and name not in {*BY_TOPIC_NAME, *TOPIC_KEYS}
+            if isinstance(entry.value, Wrong) and name not in TOPIC_NAMES
         ]
         for entry in (*misnamed, *entries.values()):
             why = (

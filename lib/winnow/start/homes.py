@@ -36,8 +36,8 @@ class WithoutDirectory:
     followed: bool = False
     """Other nodes have replicas of some of those without a member in `in_sync`."""
     in_sync: Mapping[str, frozenset[int]] = field(default_factory=dict)
-    """Partition -> the other members of its ISR, which may have its records. Without an entry,
-    nobody else has them.
+    """The other members of the ISR, which may have the records, by partition. A partition without
+    an entry has no other member.
     """
     renamed: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Partition -> its directories under another name."""
@@ -59,23 +59,23 @@ class WithoutDirectory:
                 yield f"{partition}{words_of_renamed(partition, directories)}"
 
     def _what(self, members: frozenset[int]) -> str:
+        """`members`: the other members of the ISR, which may have the records."""
+        what = "no directory, and no other node has a replica that is in sync"
+        cut = ". Followers of such a leader cut their logs, too" if self.followed else ""
         if members:
             what = f"no directory, and the ISR has this node, besides {nodes_named(members)}"
-            leads, cut = "If it leads, it", ", and the others cut their logs, too"
-        else:
-            what = "no directory, and no other node has a replica that is in sync"
-            leads = "The broker"
-            cut = ". Followers of such a leader cut their logs, too" if self.followed else ""
-        does = f"makes it anew, without a record{cut}"
-        does = f"{what}. {leads} {does}"
+            cut = ", and the others cut their logs, too"
+        does = (
+            f"{'If it leads, it' if members else 'The broker'} makes it anew, without a record{cut}"
+        )
         if self.unknown:
-            when = "If it has not, it makes such a partition anew, without a record"
             does = (
-                f"{what}. Nothing shows whether the broker has log directories besides those that "
-                f"were given. {when}{' where it leads' if members else ''}{cut}. Give all of its "
-                "log directories, and its --server-properties FILE"
+                "Nothing shows whether the broker has log directories besides those that were "
+                "given. If it has not, it makes such a partition anew, without a record"
+                f"{' where it leads' if members else ''}{cut}. Give all of its log directories, "
+                "and its --server-properties FILE"
             )
-        return f"{does}. {while_another_leads()}" if members else does
+        return f"{what}. {does}. {while_another_leads()}" if members else f"{what}. {does}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,14 +136,14 @@ def without_directory(
     the controller means one that is not (`Partition.createLogInAssignedDirectoryId`). `others`: the
     other nodes that were given.
 
-    A broker that runs has none: it makes a directory soon after the metadata log names the
-    partition.
+    Beside a running broker, nothing is returned: it creates the directory of a new partition soon
+    after the record in the metadata log.
     """
-    found_views = (view_of(log_dir.path) for log_dir in log_dirs)
-    if any(view is not None and view.program for view in found_views):
+    views = (view_of(log_dir.path) for log_dir in log_dirs)
+    if any(view is not None and view.program for view in views):
         return WithoutDirectory()
     lost = {log_dir.path for log_dir in log_dirs if log_dir.in_doubt or log_dir.path in offline}
-    usable = {one.meta.directory_id for one in log_dirs if one.path not in lost} - {None}
+    usable = {d.meta.directory_id for d in log_dirs if d.path not in lost} - {None}
     usable_paths = [d.path for d in log_dirs if d.path not in lost]
     missing, followed = dict[str, tuple[str, int]](), False
     members = dict[str, frozenset[int]]()

@@ -62,8 +62,8 @@ def why_not_loaded(storage: Storage, log: LogToLoad) -> Forbidden | None:
 
 
 def why_not_used(log_dir: str) -> Forbidden | None:
-    """Return why a broker can't use a log directory for lack of rights: it writes a
-    lock first, and its checkpoints soon.
+    """Return why a broker can't use a log directory for lack of rights: it writes `.lock` when it
+    starts, and the checkpoints some seconds later.
     """
     return _of_users(users_of(log_dir), lambda user: _problems_of_dir(user, log_dir))
 
@@ -88,15 +88,11 @@ def _problems_of_dir(user: int, log_dir: str) -> Iterator[str]:
     who = f"user {user_name(user)}, who owns {log_dir} or its files,"
     if not _may(user, log_dir, _ALL):
         yield why_unchangeable(log_dir) or f"{who} may not write into it"
-    with suppress(FileNotFoundError):
-        lock = f"{log_dir}/{LOCK}"
-        if not _may(user, lock, os.W_OK):
-            yield why_unchangeable(lock) or f"{who} may not write {LOCK}"
-    for name in OFFSET_CHECKPOINTS:
+    for name in (LOCK, *(f"{checkpoint}.tmp" for checkpoint in OFFSET_CHECKPOINTS)):
         with suppress(FileNotFoundError):
-            path = f"{log_dir}/{name}.tmp"
+            path = f"{log_dir}/{name}"
             if not _may(user, path, os.W_OK):
-                yield why_unchangeable(path) or f"{who} may not write {name}.tmp"
+                yield why_unchangeable(path) or f"{who} may not write {name}"
 
 
 def _problems(storage: Storage, user: int, log: LogToLoad) -> Iterator[str]:

@@ -66,7 +66,7 @@ class LogStart:
     already_lost: str = ""
     """Why records are missing whatever the start does. Empty: nothing shows a loss."""
     advice: str = ""
-    """What to do about that."""
+    """How to get these records back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +126,7 @@ class BrokerStart:
     needs_quorum: bool = False
     """It takes the metadata log from other nodes, if a majority of the controllers has it."""
     caveat: str = ""
-    """What may still change which partitions it sets aside. It is no reason against a start."""
+    """Why it may set other partitions aside than predicted. This is no reason against a start."""
     unseen: tuple[str, ...] = ()
     """What the broker may read, too, and Winnow was not given, or does not read: it is behind a
     symbolic link. The reasons name it.

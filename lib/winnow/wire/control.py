@@ -65,10 +65,12 @@ def voters(value: bytes) -> Mapping[int, str]:
         node = fields.number(4, "a voter")
         found[node] = uuid_text(fields.take(UUID_SIZE, "a directory id"))
         for _endpoint in range(fields.count()):
-            fields.string("a listener"), fields.string("a host"), fields.number(2, "a port")
+            fields.string("a listener")
+            fields.string("a host")
+            fields.number(2, "a port")
             fields.tagged()
-        fields.number(4, "the versions of KRaft")
-        fields.tagged()
-        fields.tagged()
+        fields.number(4, "the lowest and the highest kraft.version")
+        fields.tagged()  # of these versions
+        fields.tagged()  # of the voter
     fields.tagged()
     return found

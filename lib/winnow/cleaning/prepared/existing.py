@@ -105,6 +105,6 @@ def names_of_existing(storage: Storage, directory: str) -> tuple[str, ...]:
 
 
 def _of_runs(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """Return the names of the staging directories of cleanings and preparations."""
+    """Return the names of the staging directories that cleanings and preparations have created."""
     there = staging_entries(entries)
     return tuple(e.name for e in there if e.is_dir and _OF_A_RUN.fullmatch(e.name))

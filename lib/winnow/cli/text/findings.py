@@ -48,8 +48,8 @@ def names_in(found: Diagnosis) -> Iterator[str]:
         *(found.troubles, found.overdue, found.expired, found.held, found.held_back),
         *(found.preparations, found.misplaced, found.census or ()),
     )
-    for some in several:
-        yield from map(_name, some)
+    for partitions in several:
+        yield from map(name_of, partitions)
     for start in found.starts:
         for log_dir in start.log_dirs:
             yield from (log.name for log in log_dir.logs)
@@ -62,12 +62,12 @@ def findings(found: Diagnosis, names: Names) -> list[str]:
 
 
 def _texts(found: Diagnosis, names: Names) -> Iterator[str]:
-    unknown = any(one.rule == NO_POLICY for one in found.troubles)
+    unknown = any(trouble.rule == NO_POLICY for trouble in found.troubles)
     if found.zookeeper and unknown:
         yield _IN_ZOOKEEPER
     yield from _troubles(found, names)
     yield from _of_cleaner(found, names)
-    yield from (f"in the way: {one}" for one in found.strangers[:_MOST_GROUPS])
+    yield from (f"in the way: {stranger}" for stranger in found.strangers[:_MOST_GROUPS])
     if len(found.strangers) > _MOST_GROUPS:
         yield f"in the way: {counted(len(found.strangers) - _MOST_GROUPS, 'more entry')}"
     yield from _kept(found, names)
@@ -86,7 +86,7 @@ def _texts(found: Diagnosis, names: Names) -> Iterator[str]:
 def _of_cleaner(found: Diagnosis, names: Names) -> Iterator[str]:
     if found.dead_cleaner:
         yield f"the cleaner seems dead: {found.dead_cleaner}"
-    if passed := [one for one in found.overdue if one.passed_over]:
+    if passed := [p for p in found.overdue if p.passed_over]:
         yield _line("passed over by the cleaner for hours", passed, names)
     if found.misplaced:
         yield _line("cleaner entry in the wrong log directory", found.misplaced, names)
@@ -95,41 +95,45 @@ def _of_cleaner(found: Diagnosis, names: Names) -> Iterator[str]:
 def _kept(found: Diagnosis, names: Names) -> Iterator[str]:
     """Yield what keeps bytes, or deletes them, other than settings."""
     for by, words in _HELD.items():
-        if held := [one for one in found.held if one.by == by]:
-            total = size(sum(one.log_bytes for one in held))
+        if held := [p for p in found.held if p.by == by]:
+            total = size(sum(p.log_bytes for p in held))
             why = held[0].words.replace("the newest record is of", "newest record")
             yield f"{total} {words}: {why} ({_line('of', held, names)})"
     if found.held_back:
-        total = size(sum(one.held_bytes for one in found.held_back))
+        total = size(sum(p.held_bytes for p in found.held_back))
         yield _line(f"open transactions keep {total}", found.held_back, names)
     if found.short_of_space and found.gains:
-        many = counted(found.short_of_space, "partition")
-        yield f"the compaction of {many} needs more space than is free"
+        yield short_of_space(found)
+
+
+def short_of_space(found: Diagnosis) -> str:
+    many = counted(found.short_of_space, "partition")
+    return f"the compaction of {many} needs more space than is free"
 
 
 def _due(found: Diagnosis, names: Names) -> Iterator[str]:
     if found.expired:
-        total = size(sum(one.log_bytes for one in found.expired))
+        total = size(sum(p.log_bytes for p in found.expired))
         yield _line(f"past retention, not deleted by the broker, {total}", found.expired, names)
     if found.overdue:
-        total = size(sum(one.dirty_bytes for one in found.overdue))
-        since = [one.dirty_since for one in found.overdue if one.dirty_since is not None]
+        total = size(sum(p.dirty_bytes for p in found.overdue))
+        since = [p.dirty_since for p in found.overdue if p.dirty_since is not None]
         age = f", {duration(max(found.now - min(since), 0))}" if since else ""
         yield _line(f"due for compaction, {total} dirty{age}", found.overdue, names)
     if found.preparations:
-        total = size(sum(one.bytes for one in found.preparations))
-        lost = sum(one.dropped is not None for one in found.preparations)
+        total = size(sum(p.bytes for p in found.preparations))
+        lost = sum(p.dropped is not None for p in found.preparations)
         no_more = f", {lost:,} no longer valid" if lost else ""
         yield _line(f"prepared for `commit`, {total}{no_more}", found.preparations, names)
 
 
-def _name(one: _Named) -> str:
-    return f"{one.topic}-{one.partition}"
+def name_of(partition: _Named) -> str:
+    return f"{partition.topic}-{partition.partition}"
 
 
-def _line(words: str, some: Sequence[_Named], names: Names) -> str:
-    """Return the words, and of how many partitions, with the first names that fit the line."""
-    every = list(dict.fromkeys(map(_name, some)))
+def _line(words: str, partitions: Sequence[_Named], names: Names) -> str:
+    """Return the words with the number of partitions, and the first names that fit the line."""
+    every = list(dict.fromkeys(map(name_of, partitions)))
     text = f"{words}: {counted(len(every), 'partition')}"
     which = names.few(every, COLUMNS - len(text) - len("  , "))
     return f"{text}, {which}" if which else text
@@ -139,11 +143,11 @@ def _troubles(found: Diagnosis, names: Names) -> Iterator[str]:
     """Yield a line for each reason why partitions can't be cleaned. The first damage is among what
     happened.
     """
-    damaged = [one for one in found.troubles if one.error is not None]
-    others = [one for one in found.troubles if one.error is None]
+    damaged = [t for t in found.troubles if t.error is not None]
+    others = [t for t in found.troubles if t.error is None]
     groups = [
-        *alike((t.topic, _name(t), t.error or "") for t in damaged)[1:],
-        *alike((t.topic, _name(t), t.reason) for t in others),
+        *alike((t.topic, name_of(t), t.error or "") for t in damaged)[1:],
+        *alike((t.topic, name_of(t), t.reason) for t in others),
     ]
     for group in groups[:_MOST_GROUPS]:
         many = counted(len(group.names), "partition")
@@ -156,15 +160,15 @@ def _troubles(found: Diagnosis, names: Names) -> Iterator[str]:
 
 def _census(found: Diagnosis) -> Iterator[str]:
     census = found.census or ()
-    keyless = [one for one in census if one.keyless.records]
+    keyless = [p for p in census if p.keyless.records]
     if keyless:
-        total = size(sum(one.keyless.bytes for one in keyless))
+        total = size(sum(p.keyless.bytes for p in keyless))
         yield f"records without a key, which compaction drops, {total}: {len(keyless)} partitions"
-    many = sum(amount.records for one in census for amount in one.tombstones)
+    many = sum(amount.records for p in census for amount in p.tombstones)
     if census:
-        due = sum(one.horizon_come.records for one in census)
+        due = sum(p.horizon_come.records for p in census)
         yield f"{counted(many, 'tombstone')}; the next compaction drops {due:,}"
-    if failed := [one for one in census if one.error]:
+    if failed := [p for p in census if p.error]:
         yield f"{counted(len(failed), 'partition')} could not be read: {failed[0].error}"
 
 
@@ -173,14 +177,14 @@ def _space(found: Diagnosis) -> Iterator[str]:
     by_kind: dict[SpaceKind, int] = defaultdict(int)
     counts: dict[SpaceKind, int] = defaultdict(int)
     for use in found.space:
-        for one in use.uses:
-            by_kind[one.kind] += one.bytes
-            counts[one.kind] += one.count
+        for space in use.uses:
+            by_kind[space.kind] += space.bytes
+            counts[space.kind] += space.count
     used = [(NAMES[kind], many) for kind, many in by_kind.items()]
     outside = [use.outside_bytes for use in found.space if use.outside_bytes is not None]
     if len(found.space) == 1:
         used += [("the rest of the disk", many) for many in outside]
-    used.sort(key=lambda one: -one[1])
+    used.sort(key=lambda kind: -kind[1])
     if used:
         most = ", ".join(f"{name} {size(many)}" for name, many in used[:_NAMED_KINDS])
         yield f"space: {most}"
@@ -188,7 +192,7 @@ def _space(found: Diagnosis) -> Iterator[str]:
     if unused:
         total = size(sum(by_kind[kind] for kind in _ALWAYS))
         yield f"directories that no partition uses, {total}: {', '.join(unused)}"
-    elsewhere = [one for use in found.space for one in use.elsewhere]
+    elsewhere = [link for use in found.space for link in use.elsewhere]
     if elsewhere:
         first = elsewhere[0]
         where = first.target or "another file system"

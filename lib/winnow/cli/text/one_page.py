@@ -14,7 +14,7 @@ from winnow.cli.options import CommandLine
 from winnow.cli.out import Line, Styled, apart
 from winnow.cli.text.alike import alike
 from winnow.cli.text.doctor_summary import free_space, growth_words
-from winnow.cli.text.findings import findings, names_in
+from winnow.cli.text.findings import findings, name_of, names_in, short_of_space
 from winnow.cli.text.full_disk import urgent_steps
 from winnow.cli.text.held import why_nothing
 from winnow.cli.text.narrow import COLUMNS, Names, rows
@@ -34,22 +34,25 @@ _LEAST = 8
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """The most lines on what happened, on the start, on a step, and on what a command does."""
+    """The maximum number of lines of each part of the page."""
 
     happened: int
     start: int
+    """Of the verdict on the broker and its reasons."""
     step: int
+    """Of each step before the first command."""
     why: int
+    """Of what the first command does."""
 
 
 _LIMITS = (_Limits(8, 5, 2, 3), _Limits(6, 4, 2, 2), _Limits(4, 3, 1, 1), _Limits(3, 2, 1, 1))
-"""The first one with which the page fits is used."""
+"""From the longest page to the shortest: the first limits with which the page fits are used."""
 _URGENT = 3
 """Steps before the first command."""
 _DISKS = 3
 """Log directories that are named."""
 _FINDINGS = 3
-"""Least lines for what else was found, if there is as much."""
+"""Lines that are reserved for other findings."""
 _MORE = "  `--all` shows every partition, reason and command; --json has all of it."
 
 
@@ -106,15 +109,15 @@ def _happened(found: Diagnosis, growth: Sequence[Growth], names: Names) -> Itera
     worst = sorted(found.disks, key=lambda d: (not d.is_full, not d.read_only, d.clean_shutdown))
     for disk in worst[:_DISKS]:
         holds = f": {size(disk.log_bytes)} of logs, {free_space(disk)}"
-        paths = apart((one_line(one.log_dir) for one in worst), COLUMNS - 2 - len(holds))
+        paths = apart((one_line(other.log_dir) for other in worst), COLUMNS - 2 - len(holds))
         yield from rows(f"{paths[one_line(disk.log_dir)]}{holds}")
         yield from rows(growth_words(disk, growth).removeprefix(", "))
     if rest := worst[_DISKS:]:
         total = size(sum(disk.log_bytes for disk in rest))
         yield from rows(f"{counted(len(rest), 'more log directory')}: {total} of logs")
     yield from _events(worst)
-    damaged = [one for one in found.troubles if one.error is not None]
-    groups = alike((t.topic, f"{t.topic}-{t.partition}", t.error or "") for t in damaged)
+    damaged = [t for t in found.troubles if t.error is not None]
+    groups = alike((t.topic, name_of(t), t.error or "") for t in damaged)
     for group in groups[:1]:
         many = counted(len(damaged), "partition")
         which = names.few(group.names, 40) or "see --all"
@@ -138,11 +141,11 @@ def _events(disks: Sequence[Disk]) -> Iterator[str]:
             break
         if disk.is_full:
             free, total = size(disk.free_bytes), size(disk.total_bytes)
-            full = sum(one.is_full for one in disks)
+            full = sum(other.is_full for other in disks)
             where = f"{full} disks are" if full > 1 else "the disk is"
             yield from rows(f"{where} full: {free} of {total} are free")
             break
-    behind = [one for disk in disks for one in disk.behind]
+    behind = [partition for disk in disks for partition in disk.behind]
     if behind:
         many = counted(len(behind), "log")
         end = "ends" if len(behind) == 1 else "end"
@@ -151,8 +154,8 @@ def _events(disks: Sequence[Disk]) -> Iterator[str]:
             "checkpoint. Nothing found here says anything about the original",
             2,
         )
-    crashed = [one for one in disks if not one.clean_shutdown and not one.behind]
-    ran = [one for one in disks if one.broker_runs]
+    crashed = [disk for disk in disks if not disk.clean_shutdown and not disk.behind]
+    ran = [disk for disk in disks if disk.broker_runs]
     if ran:
         yield from rows(f"the broker runs{_which(ran, disks)}; this was read beside it")
     elif crashed:
@@ -168,8 +171,9 @@ def _events(disks: Sequence[Disk]) -> Iterator[str]:
         yield from rows(f"the broker was shut down cleanly; last cleaned: {cleaned}")
 
 
-def _which(some: Sequence[Disk], every: Sequence[Disk]) -> str:
-    return "" if len(some) == len(every) else f" on {len(some)} of {len(every)} log directories"
+def _which(disks: Sequence[Disk], all_disks: Sequence[Disk]) -> str:
+    count, of = len(disks), len(all_disks)
+    return "" if count == of else f" on {count} of {of} log directories"
 
 
 def _start(found: Diagnosis, names: Names, most: int) -> Iterator[Line]:
@@ -177,7 +181,7 @@ def _start(found: Diagnosis, names: Names, most: int) -> Iterator[Line]:
     if not found.starts:
         yield "  not predicted: the log directory is not on this machine"
         return
-    first, *others = sorted(found.starts, key=lambda one: (not one.is_harmful, one.is_safe))
+    first, *others = sorted(found.starts, key=lambda start: (not start.is_harmful, start.is_safe))
     shown = rows(names.in_text(verdict(first)), 1 if most < _LIMITS[0].start else 2)
     yield from (Styled(line, "" if first.is_safe else "bold red") for line in shown)
     warning = rows(last_step(found), 1 if most < _LIMITS[1].start else 2)
@@ -214,10 +218,7 @@ def _steps(found: Diagnosis, request: CommandLine, limits: _Limits) -> Iterator[
 
 
 def _no_gain(found: Diagnosis) -> str:
-    if found.short_of_space:
-        many = counted(found.short_of_space, "partition")
-        return f"the compaction of {many} needs more space than is free"
-    return why_nothing(found)
+    return short_of_space(found) if found.short_of_space else why_nothing(found)
 
 
 def _others(found: Diagnosis, commands: Sequence[str], room: int, findings: int) -> list[Line]:
@@ -234,7 +235,7 @@ def _others(found: Diagnosis, commands: Sequence[str], room: int, findings: int)
     for number, text in enumerate(commands):
         left = len(commands) - number - 1
         if sum(map(_height, (*shown, f"  {text}"))) + bool(left) > room:
-            rest = ", ".join(f"`{one.arguments[0]}`" for one in found.advice[1 + number :])
+            rest = ", ".join(f"`{advice.arguments[0]}`" for advice in found.advice[1 + number :])
             return [*shown, *rows(f"then, with --all: {rest}")][: max(room, 0)]
         shown.append(f"  {text}")
     return shown
@@ -250,7 +251,7 @@ def _is_warning(found: Diagnosis) -> bool:
 
 def last_step(found: Diagnosis) -> str:
     """Return the last step: to start the broker, or not to."""
-    full = [one.path for start in found.starts for one in start.log_dirs if one.frees_first]
+    full = any(d.frees_first for start in found.starts for d in start.log_dirs)
     harm = [start for start in found.starts if start.is_harmful]
     if full:
         stops = any(start.of_broker is Fate.STOPS for start in harm)

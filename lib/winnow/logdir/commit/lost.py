@@ -220,9 +220,7 @@ def _moved_aside(storage: Storage, directory: str, entries: Sequence[Entry]) -> 
 
 
 def check_none_lost(storage: Storage, directory: str, *, has_no_gaps: bool = False) -> None:
-    """Raise LostSegmentError if a segment of this partition directory is lost: see
-    `lost_segments`.
-    """
+    """Raise LostSegmentError if `lost_segments` returns any segment."""
     entries = storage.list_dir(directory)
     if lost := lost_segments(storage, directory, entries, has_no_gaps=has_no_gaps):
         raise lost_error(lost, directory)

@@ -9,6 +9,7 @@ import time
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 
+from winnow.clock import now_ms
 from winnow.errors import CorruptLogError
 from winnow.logdir.live.active_segment import as_stopped
 from winnow.logdir.names import (
@@ -34,9 +35,10 @@ _SMALL = (LEADER_EPOCHS, PARTITION_METADATA)
 """Files whose content is part of the view: the broker replaces them by a rename."""
 _LEAST_DESCRIPTOR = 1024
 """Lower numbers are left to sockets: `select`, which PySpark calls, takes no higher ones."""
-_NEW_SECONDS = 60
-"""A partition that is being made is younger."""
+_NEW_MS = 60_000
+"""A partition without `partition.metadata` that is older is not being created."""
 _PAUSE_SECONDS = 0.05
+"""Between two attempts to read a partition that is being created."""
 _SPARE_DESCRIPTORS = 512
 """Descriptors that are left to the rest of the process."""
 
@@ -89,7 +91,7 @@ def open_partition(log_dir: str, name: str, descriptors: Descriptors) -> Files:
             files = _attempt(path, attempt)
             if files is None:
                 continue
-            if _is_being_made(files):
+            if _is_being_created(files):
                 time.sleep(_PAUSE_SECONDS)
                 continue
             attempt.pop_all()
@@ -101,15 +103,15 @@ def open_partition(log_dir: str, name: str, descriptors: Descriptors) -> Files:
     raise ChangingError
 
 
-def _is_being_made(files: Files) -> bool:
-    """Return whether a broker is just making the partition: it writes `partition.metadata` after
-    the first, empty segment.
+def _is_being_created(files: Files) -> bool:
+    """Return whether the broker is creating the partition: it creates the first, empty segment
+    before `partition.metadata`.
     """
     logs = [file.entry for name, file in files.items() if name.endswith(LOG)]
     if PARTITION_METADATA in files or any(log.size for log in logs):
         return False
-    youngest = max((log.mtime_ns for log in logs), default=time.time_ns())
-    return time.time_ns() - youngest < _NEW_SECONDS * 10**9
+    now = now_ms()
+    return now - max((log.mtime_ms for log in logs), default=now) < _NEW_MS
 
 
 def _attempt(path: str, opened: ExitStack) -> Files | None:

@@ -153,29 +153,30 @@ def recover_dirs(
         return tuple(done), as_now(log_dirs, request.settings, known=known, wanted=wanted)
     surveyed = survey_log_dirs(storage, [log_dir.path for log_dir in log_dirs])
     starts: tuple[BrokerStart, ...] = ()
-    if request.may_mark and all(one.is_whole for one in done):
-        starts = as_now([replace(one, clean_shutdown=True) for one in surveyed], request.settings)
+    if request.may_mark and all(log_dir.is_whole for log_dir in done):
+        marked = [replace(log_dir, clean_shutdown=True) for log_dir in surveyed]
+        starts = as_now(marked, request.settings)
         if all(start.is_safe for start in starts):
             done = _marked(storage, done)
-    if not all(one.marked for one in done):
+    if not all(log_dir.marked for log_dir in done):
         starts = as_now(surveyed, request.settings)
-    for one in done:
+    for log_dir in done:
         with suppress(FAILS_ONE_PARTITION):
-            remove_old_snapshots(storage, one.path, one.logs)
+            remove_old_snapshots(storage, log_dir.path, log_dir.logs)
     return tuple(done), starts
 
 
 def _marked(storage: Storage, done: Sequence[RecoveredDir]) -> list[RecoveredDir]:
-    """Write all markers. Where that fails, none stays."""
-    try:
-        for one in done:
-            at = one.path
-            write_marker(storage, at)
-    except FAILS_ONE_PARTITION as error:
-        for one in done:
-            remove_marker(storage, one.path)
-        return [replace(o, error=failure(error).message) if o.path == at else o for o in done]
-    return [replace(one, marked=True) for one in done]
+    """Write the markers of all log directories. If one can't be written, remove the others."""
+    for log_dir in done:
+        try:
+            write_marker(storage, log_dir.path)
+        except FAILS_ONE_PARTITION as error:
+            refused = replace(log_dir, error=failure(error).message)
+            for other in done:
+                remove_marker(storage, other.path)
+            return [refused if other is log_dir else other for other in done]
+    return [replace(log_dir, marked=True) for log_dir in done]
 
 
 def _recover_dir(

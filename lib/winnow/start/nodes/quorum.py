@@ -44,7 +44,7 @@ class MetadataStart:
     needs_quorum: bool = False
     """The node takes the log from others, if a majority of the voters has it."""
     caveat: str = ""
-    """What may still change which partitions the broker sets aside. Empty: nothing."""
+    """Why the broker may set other partitions aside than predicted. Empty: the prediction holds."""
 
 
 @dataclass(frozen=True, slots=True)

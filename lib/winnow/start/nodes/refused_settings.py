@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from winnow.policy.config import BY_TOPIC_NAME
 from winnow.policy.describe import DescribedConfigs, SettingEntry, out_of_range
-from winnow.policy.ignored_settings import TOPIC_KEYS
-from winnow.policy.keys import Wrong
+from winnow.policy.keys import TOPIC_NAMES, Wrong
 from winnow.policy.server_properties import ServerProperties
 from winnow.policy.versions import KnownVersion
 
-_TOPIC_NAMES = BY_TOPIC_NAME.keys() | TOPIC_KEYS.keys()
 _BEFORE_4 = frozenset(
     (
         "message.downconversion.enable",
@@ -36,7 +33,7 @@ def why_refused(
         own: The settings in its metadata log.
         kafka: The versions that it may be of.
     """
-    names = _TOPIC_NAMES - (_BEFORE_4 if kafka.newest.major >= 4 else frozenset())
+    names = TOPIC_NAMES - (_BEFORE_4 if kafka.newest.major >= 4 else frozenset())
     if server is not None:
         wrong = server.refused or _first_out_of_range(server.entries, kafka)
         if wrong is not None:
@@ -44,8 +41,8 @@ def why_refused(
     for (kind, topic), entries in own.entries.items():
         if kind != "topic":
             continue
-        known = {name: one for name, one in entries.items() if name in names}
-        values = (one.value for one in known.values())
+        known = {name: entry for name, entry in entries.items() if name in names}
+        values = (entry.value for entry in known.values())
         wrong = next((value.why for value in values if isinstance(value, Wrong)), None)
         wrong = wrong or _first_out_of_range(known, kafka)
         if wrong is not None:
@@ -54,9 +51,10 @@ def why_refused(
 
 
 def _first_out_of_range(entries: Mapping[str, SettingEntry], kafka: KnownVersion) -> str | None:
-    """None: there is none, or the version is unknown."""
+    """Return None if there is none, or if the version is unknown."""
     if not kafka.source:
         return None
     missing = kafka.rules.unknown_settings
-    found = (out_of_range(one, kafka) for name, one in entries.items() if name not in missing)
+    known = (entry for name, entry in entries.items() if name not in missing)
+    found = (out_of_range(entry, kafka) for entry in known)
     return next(filter(None, found), None)
