@@ -231,7 +231,7 @@ def test_recover_leaves_nothing_of_an_interrupted_commit(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("delay_ms", [0, 60_000])
-def test_broker_stops_starts_and_deletes_with_what_a_killed_preparation_left(
+def test_broker_restarts_and_deletes_topics_with_staging_directories_of_a_killed_prepare(
     delay_ms: int, ready: Callable[[str], Prepared], tmp_path: Path
 ) -> None:
     """Each partition of a topic has another state."""

@@ -88,7 +88,7 @@ def test_verbs_say_what_is_lost_and_leave_the_partition_alone(
 
 
 @pytest.mark.parametrize("place", [1, -1], ids=["middle", "active"])
-def test_loss_that_only_a_producer_snapshot_shows_is_said_by_every_verb(
+def test_every_verb_reports_a_segment_of_which_only_the_producer_snapshot_is_left(
     command: Command, tmp_path: Path, place: int
 ) -> None:
     copy_base("4.3.1", "alone", tmp_path / "root")

@@ -60,7 +60,7 @@ def start_of(broker: Broker, *, with_properties: bool) -> BrokerStart:
 
 
 @pytest.mark.parametrize("change", [other_id, without_id])
-def test_only_voter_with_another_directory_id_never_starts(
+def test_sole_voter_with_another_directory_id_never_starts(
     change: Callable[[str], str], tmp_path: Path
 ) -> None:
     with Standalone(tmp_path / "sound", home=tmp_path / "home", settings=SETTINGS) as broker:

@@ -66,6 +66,6 @@ def test_no_text_of_its_modules_is_about_the_start(module: Path) -> None:
     assert [text for text in texts if " " in text and START.search(text)] == []
 
 
-def test_exit_codes_of_commit_are_not_about_the_start() -> None:
+def test_exit_codes_of_commit_do_not_mention_the_start_of_the_broker() -> None:
     lesson = LESSONS["commit"]
     assert [words for words in lesson.codes.values() if START.search(words)] == []

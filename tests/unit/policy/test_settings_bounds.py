@@ -94,7 +94,7 @@ def test_memory_of_what_is_kept_is_counted(kind: Callable[[int], Iterator[str]])
     assert peak < counted < 3 * peak
 
 
-def test_memory_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_topic_configs_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(describe, "_MOST_BYTES", 10_000)
     assert parse_topic_configs("t retention.ms=1\n" * 1_000).entries
     with pytest.raises(UsageError, match="at most 10000 bytes of memory in all") as error:

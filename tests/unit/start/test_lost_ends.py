@@ -108,7 +108,7 @@ def test_log_below_its_checkpoints_has_lost_records(root: Path, checkpoint: str)
 
 
 @pytest.mark.parametrize("lose", [cut, empty])
-def test_what_shows_the_loss_stays_until_it_is_consented_to(
+def test_evidence_of_a_loss_is_kept_without_lose_records(
     root: Path, lose: Callable[[Path], None]
 ) -> None:
     lose(root / "a" / "d-0")

@@ -208,7 +208,9 @@ def delete_topic(paths: Sequence[Path], topic: str) -> None:
             )
 
 
-def test_newest_metadata_log_decides_for_every_node(nodes: list[Path]) -> None:
+def test_newest_metadata_log_determines_which_partitions_every_node_sets_aside(
+    nodes: list[Path],
+) -> None:
     """A real broker of 4.3.1 that was down while a topic was deleted renames its directory to
     `-stray`, for it first fetches the newer records.
     """

@@ -74,14 +74,16 @@ def test_voter_starts(nodes: list[Path]) -> None:
     assert all(start.is_safe and not start.reasons for start in starts_of(nodes))
 
 
-def test_only_voter_with_another_directory_does_not_start(nodes: list[Path]) -> None:
+def test_sole_voter_with_another_directory_id_does_not_start(nodes: list[Path]) -> None:
     with_voters(nodes[:1], {1: OTHER})
     [start] = starts_of(nodes[:1])
     assert start.fate is Fate.STOPS
     assert f"names node 1 with the directory.id {OTHER} as a voter" in start.reasons[0]
 
 
-def test_one_voter_of_several_with_another_directory_needs_the_others(nodes: list[Path]) -> None:
+def test_voter_with_another_directory_id_needs_the_other_voters(
+    nodes: list[Path],
+) -> None:
     with_voters(nodes, directory_ids(nodes) | {1: OTHER})
     first, second, third = starts_of(nodes)
     assert (first.fate, second.fate, third.fate) == (Fate.UNKNOWN, Fate.LOADS, Fate.LOADS)
