@@ -132,8 +132,10 @@ def test_words_after_the_end_of_the_jvm_are_appended_to_the_callers_files(tmp_pa
     job = tmp_path / "job.py"
     job.write_text(
         "import os, signal, sys, time\n"
+        "from winnow.cli.main import log_in_lines\n"
         "from winnow.cli.streams import own_streams\n"
         "own_streams()\n"
+        "log_in_lines()\n"
         "print('before', flush=True)\n"
         "jvm = os.getppid()\n"
         "os.kill(jvm, signal.SIGKILL)\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import gc
 import logging
 import os
 import sys
@@ -42,11 +41,24 @@ def main() -> None:
     end_by_signals()
     end_with_jvm()
     log_in_lines()
-    atexit.register(gc.freeze)  # Python's last collection would visit all that is loaded: 0.1 s
+    codes: list[int] = []
+    atexit.register(_end, codes)  # the first to be registered is the last to be called
     name = Path(sys.argv[0]).name
     program = "./spark-submit.sh" if name == "winnow_job.py" else name
     with seldom_collecting():  # also while results are reported
-        sys.exit(run(typed_arguments(sys.argv[1:]), program=program))
+        codes.append(run(typed_arguments(sys.argv[1:]), program=program))
+    sys.exit(codes[-1])
+
+
+def _end(codes: Sequence[int]) -> None:
+    """End the process with the exit code, if there is one, before Python frees what it has loaded.
+    That takes 0.1 s, and a thread of a native library that takes the GIL meanwhile aborts the
+    process: obstore's do when they have handed over an answer, and the exit code was 134.
+    """
+    if codes:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(codes[-1])
 
 
 class _InOneLine(logging.Formatter):
@@ -60,16 +72,17 @@ def log_in_lines() -> None:
     """Print warnings of this process on stderr, each on one line before its traceback."""
     root, handler = logging.getLogger(), logging.lastResort
     if handler is not None:
-        handler.addFilter(_is_no_interrupt)
+        handler.addFilter(_is_not_raised)
         handler.setFormatter(_InOneLine())
         root.addHandler(handler)  # otherwise py4j, which logs to the root, would add one of its own
 
 
-def _is_no_interrupt(record: logging.LogRecord) -> bool:
-    """Leave out what py4j logs of a signal, with a traceback: the KeyboardInterrupt that it raises
-    afterwards, and what fails because of it.
+def _is_not_raised(record: logging.LogRecord) -> bool:
+    """Return False for what py4j logs with a traceback and also raises: the KeyboardInterrupt of
+    a signal, what fails because of it, and the end of the JVM.
     """
-    return record.exc_info is None or interrupt_behind(record.exc_info[1]) is None
+    error = record.exc_info[1] if record.exc_info else None
+    return interrupt_behind(error) is None and type(error).__module__ != "py4j.protocol"
 
 
 def typed_arguments(given: Sequence[str]) -> list[str]:

@@ -1,6 +1,11 @@
+from __future__ import annotations
+
 import errno
 import json
+import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -163,3 +168,23 @@ def test_json_result_is_one_object_on_stdout(capsys: pytest.CaptureFixture[str])
     out, err = capsys.readouterr()
     assert (json.loads(out)["status"], json.loads(out)["exit_code"]) == ("done", 143)
     assert err == ""
+
+
+def test_end_of_python_does_not_change_the_exit_code() -> None:
+    """An abort while Python frees modules, as of a native library's thread that takes the GIL."""
+    code = (
+        "import os, sys\n"
+        "class Native:\n"
+        "    def __del__(self, abort=os.abort): abort()\n"
+        "sys.native = Native()\n"
+        "from winnow.cli.main import main\n"
+        "sys.argv = ['winnow', '--version']\n"
+        "main()\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": "lib"},
+    )  # fmt: skip
+    assert ended.returncode == 0
+    assert ended.stdout.startswith("winnow ")
+    assert ended.stderr == ""

@@ -44,21 +44,6 @@ def test_plan_and_clean_do_not_load_pyarrow() -> None:
     assert shown.stdout.split() == ["True", "False"]
 
 
-def test_last_collection_of_a_process_visits_nothing() -> None:
-    """Functions that were registered first run last."""
-    script = """
-import atexit, gc, sys
-atexit.register(lambda: print("left:", len(gc.get_objects())))
-from winnow.cli.main import main
-sys.argv = ["winnow", "--version"]
-main()
-"""
-    shown = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert int(shown.stdout.rpartition("left: ")[2]) < 100
-
-
 OF_A_STOPPED_BROKER = (
     *("cleaning.commit.*", "cleaning.rewrite.cleaned", "cleaning.request", "cleaning.result"),
     *("cleaning.plan.outcomes", "cleaning.plan.partitions", "cleaning.plan.ready"),

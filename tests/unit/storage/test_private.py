@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.at_exit import said_at_exit
+from tests.unit.cli.in_command import output_in_command
 from winnow.storage.private import write_unsynced
 
 
@@ -40,4 +40,4 @@ def test_failed_write_leaves_no_file(tmp_path: Path, size: int) -> None:
 @pytest.mark.parametrize(("umask", "then"), [("000", "002"), ("022", "022"), ("077", "077")])
 def test_a_command_lets_no_other_user_change_its_files(umask: str, then: str) -> None:
     """Nor those of programs that it starts, such as Java."""
-    assert said_at_exit("umask", before=f"os.umask(0o{umask})")[-1] == f"0{then}"
+    assert output_in_command("umask", before=f"os.umask(0o{umask})")[-1] == f"0{then}"

@@ -7,18 +7,17 @@ import subprocess
 import sys
 
 
-def said_at_exit(shell: str, *, before: str) -> list[str]:
-    """Run a command of Winnow, and return the words that a shell command prints at its exit.
+def output_in_command(shell: str, *, before: str) -> list[str]:
+    """Return the words that a shell command prints if a command of Winnow runs it.
 
     `before`: Python statements that come before the command.
     """
     code = (
-        "import atexit, os, resource, sys\n"
+        "import os, resource\n"
         f"{before}\n"
-        f"atexit.register(lambda: os.system({shell!r}))\n"
-        "from winnow.cli.main import main\n"
-        "sys.argv = ['winnow', '--version']\n"
-        "main()\n"
+        "from winnow.cli import main as command\n"
+        f"command.run = lambda *words, **options: os.system({shell!r})\n"
+        "command.main()\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
