@@ -108,15 +108,6 @@ def test_errors_say_what_to_do(spark: SparkSession) -> None:
         load(spark, topics="c-none,c-tom").collect()
 
 
-def test_it_is_no_stream_and_no_sink(spark: SparkSession, tmp_path: Path) -> None:
-    winnow.register(spark)
-    stream = spark.readStream.format("kafka-log").load(str(CLEAN))
-    with pytest.raises(Exception, match=r"is no stream: expected spark.read, found spark.readSt"):
-        stream.writeStream.format("memory").queryName("no").start().processAllAvailable()
-    with pytest.raises(Exception, match="kafka-log only reads"):
-        spark.range(1).write.format("kafka-log").mode("append").save(str(tmp_path))
-
-
 @pytest.mark.parametrize("scheme", ["file://", "file:", "FILE://"])
 def test_url_of_a_local_file_is_a_path(spark: SparkSession, scheme: str) -> None:
     assert load(spark, f"{scheme}{CLEAN}/c-tomb-0").count() == 1000

@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from winnow.arguments import checked
 from winnow.errors import UsageError
 from winnow.kafka_log.options import parse_options
+from winnow.kafka_log.refused import hiding_traceback, no_stream, no_write, refuse_by_name
 from winnow.kafka_log.schema import SCHEMA, check_schema, some_columns
 from winnow.runtime.hung_up import end_quietly
 from winnow.runtime.session import use_this_python
@@ -41,6 +42,7 @@ def register(spark: SparkSession) -> None:
         0
     """
     use_this_python(spark.sparkContext)
+    refuse_by_name(KafkaLogSource.name())
     try:
         spark.dataSource.register(KafkaLogSource)
     except AnalysisException as error:
@@ -94,28 +96,24 @@ class KafkaLogSource(DataSource):
     def name(cls) -> str:
         return "kafka-log"
 
+    @hiding_traceback
     def schema(self) -> StructType:
         parse_options(self.options)
         return SCHEMA
 
+    @hiding_traceback
     def reader(self, schema: StructType) -> KafkaLogReader:
         return KafkaLogReader(self.options, check_schema(schema))
 
+    @hiding_traceback
     def streamReader(self, *_: object, **__: object) -> NoReturn:  # noqa: N802 - Spark's name
-        raise UsageError(
-            "kafka-log reads what the files have when a query starts, and is no stream",
-            expected="spark.read",
-            found="spark.readStream",
-            hint="To follow a topic in runs of its own, see docs/how-to/topic-to-delta.md.",
-        )
+        raise no_stream()
 
+    @hiding_traceback
     def writer(self, *_: object, **__: object) -> NoReturn:
-        raise UsageError(
-            "kafka-log only reads: nothing may write segments but a broker",
-            expected="spark.read",
-            found="a write",
-            hint="Write to a topic with Spark's own source, format('kafka').",
-        )
+        raise no_write()
+
+    streamWriter = writer  # noqa: N815 - Spark's name
 
 
 class KafkaLogReader(DataSourceReader):
@@ -130,6 +128,7 @@ class KafkaLogReader(DataSourceReader):
         self._options = parse_options(options)
         self._schema = schema
 
+    @hiding_traceback
     def partitions(self) -> list[InputPartition]:
         from winnow.kafka_log.ranges import plan_tasks  # noqa: PLC0415 - loads numba, which options don't need
         from winnow.logdir.lock import live_read_views  # noqa: PLC0415
