@@ -292,7 +292,7 @@ make_package() { # after set_up, and only if it is sent to executors
 
 archive_classes() {
     classes_are_archived && return
-    step "5 of 5: archiving Java's classes, beside step 4"
+    step "5 of 5: creating the class data archive (CDS) of Java, in parallel with step 4"
     mkdir -p "$cache/jvm"
     rm -f "$cache/jvm/java-${java_version%%.*}".* # of an older release of this version
     [[ -r $cache/jvm/made-in && $(<"$cache/jvm/made-in") == "$root" ]] || rm -f "$cache"/jvm/*.jsa

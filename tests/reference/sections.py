@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.pages import DOCS
 from tests.reference.commands import all_verbs
 from tests.reference.licenses import licenses
-from tests.reference.python import functions
+from tests.reference.python import errors, functions
 from tests.reference.rules import rules
 from tests.reference.tables import (
     exit_codes,
@@ -38,6 +38,7 @@ SECTIONS = {
     "licenses": licenses,
     "meanings": meanings,
     "python": functions,
+    "python-errors": errors,
     "rules": rules,
     "settings-ignored": settings_ignored,
     "settings-of-the-broker": settings_of_the_broker,

@@ -197,7 +197,7 @@ ROWS = {
     "moved": Row(
         "a checkout that was moved after its set-up, then started without a network",
         'cp -a . "$scratch/first"; cd "$scratch/first"; ./spark-submit.sh --version; cd ..;'
-        " mv first moved; cd moved; ./spark-submit.sh demo 2>told; grep archiving told;"
+        " mv first moved; cd moved; ./spark-submit.sh demo 2>told; grep CDS told;"
         " [[ $(<told) != *compiling* ]]; export SPARK_SUBMIT_OPTS=-Xshare:on;"  # needs the archive
         f' {ALONE} ./spark-submit.sh demo 2>again; [[ $(<again) != *"setting up"* ]];'
         " cat told again >&2",

@@ -1,4 +1,4 @@
-"""The example of each public function runs, as `help()` shows it."""
+"""The example of each public function and class runs, as `help()` and the reference show it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import winnow
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir, copy_tree
 from tests.pages import LOG_DIR
-from tests.unit.test_arguments import PUBLIC
+from tests.unit.test_arguments import CLASSES, PUBLIC
 from winnow import api
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def test_examples_run(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "topic-configs.txt").write_bytes(TOPIC_CONFIGS.read_bytes())
     monkeypatch.chdir(tmp_path)
     failed = []
-    for number, function in enumerate(sorted(PUBLIC, key=READS_LEDGER.__contains__)):
+    for number, function in enumerate(sorted([*CLASSES, *PUBLIC], key=READS_LEDGER.__contains__)):
         log_dir = tmp_path / f"{number}"
         copy_tree(copy, log_dir)
         text = str(function.__doc__).replace(LOG_DIR, str(log_dir)).replace(COPY, str(copy))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -51,14 +52,15 @@ PUBLIC: Sequence[Callable[..., Any]] = [
     Plan.execute,
     Result.report,
 ]
+CLASSES: Sequence[type] = [winnow.Avro, winnow.Json, Plan, Result]
 each_function = pytest.mark.parametrize("function", PUBLIC, ids=lambda f: f.__qualname__)
-_SECTION = re.compile(r"^(Args|Returns|Raises|Example):\n", re.MULTILINE)
+_SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Example):\n", re.MULTILINE)
 _ENTRY = re.compile(r"^    (\w+): (.*\n?(?:     .*\n?)*)", re.MULTILINE)
 
 
-def sections(function: Callable[..., Any]) -> Mapping[str, str]:
+def sections(described: object) -> Mapping[str, str]:
     """The parts of a docstring by their titles. That of the first part is empty."""
-    parts = _SECTION.split(inspect.getdoc(function) or "")
+    parts = _SECTION.split(inspect.getdoc(described) or "")
     return dict(zip(["", *parts[1::2]], parts[::2], strict=True))
 
 
@@ -82,6 +84,25 @@ def test_public_function_is_checked_and_describes_each_argument(
         assert p.kind is not p.VAR_KEYWORD or function is Plan.what_if, "name each option"
         needed = p.default is p.empty
         assert ("default" in described[p.name]) is not needed, f"say the default of {p.name}"
+
+
+def test_every_public_name_is_described() -> None:
+    described = {*CLASSES, *PUBLIC}
+    public = (getattr(module, name) for module in (api, winnow) for name in module.__all__)
+    assert [found for found in public if found not in described] == []
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_public_class_describes_each_argument_and_attribute(kind: Any) -> None:
+    written = sections(kind)
+    assert written["Example"]
+    arguments = entries(written.get("Args", ""))
+    own = [f for f in fields(kind) if f.name in kind.__annotations__]
+    assert [*(arguments or entries(written["Attributes"]))] == [f.name for f in own]
+    assert not arguments or written["Raises"]
+    assert all("default" in meaning for meaning in arguments.values())
+    for name, found in vars(kind).items():
+        assert name.startswith("_") or name in kind.__annotations__ or inspect.getdoc(found), name
 
 
 @each_function

@@ -37,14 +37,26 @@ COMPARED = """
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Plan(Result):
-    """What `execute` would do. A plan changes nothing, and holds no lock once it is made."""
+    """What `execute` would do. A plan changes nothing, and holds no lock once it is made.
+
+    It has the attributes and methods of `Result`, too.
+
+    Attributes:
+        request: What was asked of `plan`.
+        facts: What was read from the files.
+        estimated: True if the records were read: then it is known what compaction keeps.
+        assumed: The topic configs that `what_if` added.
+
+    Example:
+        >>> plan = winnow.plan(spark, "/var/lib/kafka", topic_configs="topic-configs.txt")
+        >>> plan.estimated, plan.freed_bytes
+        (False, None)
+    """
 
     request: Request = field(repr=False, compare=False)
     facts: Facts = field(repr=False, compare=False)
     estimated: bool = False
-    """True if the records were read: then it is known what compaction keeps."""
     assumed: tuple[TopicSet, ...] = ()
-    """The settings that `what_if` added."""
 
     @checked
     def what_if(self, *, topics: str | Sequence[str] = "*", **values: Value) -> Plan:

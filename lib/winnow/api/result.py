@@ -34,7 +34,19 @@ there is none.
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Result:
-    """What a run did or, in a `Plan`, would do. `run` has all details."""
+    """What a run did or, in a `Plan`, would do. In a notebook it shows itself as a table.
+
+    Attributes:
+        run: All details, with those of the JSON object that `--json` prints.
+        spark: The session of the run.
+
+    Example:
+        >>> result = winnow.clean(spark, "/var/lib/kafka", topic_configs="topic-configs.txt")
+        >>> result.to_df().where("topic = 'd-time'").select("actions").head()
+        Row(actions=['retained'])
+        >>> result.run.status
+        'done'
+    """
 
     run: RunResult
     spark: SparkSession = field(repr=False, compare=False)
@@ -44,6 +56,9 @@ class Result:
 
     @property
     def partitions(self) -> tuple[PartitionResult, ...]:
+        """Return one value for each partition. Its attributes are the columns of `to_df`, and
+        `name`, `acts` (it was or would be changed), `failed` and `freed_bytes`.
+        """
         return self.run.partitions
 
     @property
@@ -64,7 +79,9 @@ class Result:
         return freed_bytes(self.partitions)
 
     def to_df(self) -> DataFrame:
-        """Return one row for each partition, with the columns PARTITIONS."""
+        """Return a DataFrame with one row for each partition. docs/python.md describes its
+        columns.
+        """
         names = [column.split()[0] for column in PARTITIONS.split(",")]
         rows = [[getattr(p, name) for name in names] for p in self.partitions]
         return self.spark.createDataFrame(rows, PARTITIONS)

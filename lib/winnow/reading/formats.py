@@ -19,12 +19,22 @@ _MOST_ID = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Json:
-    """JSON text in UTF-8."""
+    """How `winnow.read` decodes keys or values: as JSON text in UTF-8.
+
+    Args:
+        schema: Spark's type or its DDL: a struct, an array or a map. By default it is inferred from
+            all records of the read, which reads them once more.
+
+    Raises:
+        UsageError: The schema can't be used.
+
+    Example:
+        >>> orders = winnow.read(spark, "/var/lib/kafka", value=winnow.Json("id bigint"))
+        >>> orders.schema["value"].dataType.simpleString()
+        'struct<id:bigint>'
+    """
 
     schema: str | DataType | None = None
-    """Spark's type or its DDL: a struct, an array or a map. None: inferred from all records of the
-    read, which reads them once more.
-    """
 
     def __post_init__(self) -> None:
         schema = self.schema
@@ -41,21 +51,33 @@ class Json:
 
 @dataclass(frozen=True, slots=True)
 class Avro:
-    """Avro in binary encoding.
+    """How `winnow.read` decodes keys or values: as Avro in binary encoding.
 
     With `schema` alone, each key or value is one datum and nothing else. With `schemas` or
     `registry`, it is framed as Confluent's serializers do it: a zero byte, the id of the writer's
-    schema in four bytes, then the datum.
+    schema in four bytes, then the datum. Needs the package fastavro.
+
+    Args:
+        schema: Avro's JSON, or the path of a file with it. Every datum is resolved to this schema,
+            as Avro resolves a reader's schema. By default that of the highest id among the records.
+        schemas: The writers' schemas by id, each as JSON or as the path of a file. By default those
+            of `registry`.
+        registry: URL of a schema registry. A user and a password may be in it. Excludes `schemas`.
+            By default none is asked.
+
+    Raises:
+        UsageError: There is no schema, or an argument can't be used.
+
+    Example:
+        >>> order = '{"type": "record", "name": "O", "fields": [{"name": "id", "type": "long"}]}'
+        >>> orders = winnow.read(spark, "/var/lib/kafka", value=winnow.Avro(order))
+        >>> orders.schema["value"].dataType.simpleString()
+        'struct<id:bigint>'
     """
 
     schema: str | None = None
-    """Avro's JSON, or the path of a file with it. Every datum is resolved to this schema, as Avro
-    resolves a reader's schema. None: that of the highest id among the records.
-    """
     schemas: Mapping[int, str] | None = None
-    """The writers' schemas by id, each as JSON or as the path of a file."""
     registry: str | None = None
-    """URL of a schema registry. A user and a password may be in it."""
 
     def __post_init__(self) -> None:
         if self.schema is None and not self.framed:
