@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -17,12 +18,19 @@ COMMANDS = ("  ./spark-submit.sh ", "  cp -a ")
 ORDER = ("What happened", "Will the broker start?", "What to run next", "Also found")
 
 
+def columns(text: str) -> int:
+    """The columns of a terminal, by the tables of Python."""
+    marks = ("Mn", "Me")
+    seen = [c for c in text if unicodedata.category(c) not in marks]
+    return sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in seen)
+
+
 def checked(found: Diagnosis, request: CommandLine, growth: Sequence[Growth] = ()) -> list[str]:
     """Return the lines of the page, which fit."""
     lines = printed(one_page(found, request, growth), 80).splitlines()
     text = "\n".join(lines)
     assert len(lines) <= 24, text
-    wide = [line for line in lines if len(line) > 80 and not line.startswith(COMMANDS)]
+    wide = [line for line in lines if columns(line) > 80 and not line.startswith(COMMANDS)]
     assert wide == [], text
     heads = [line for line in lines if line in ORDER]
     assert heads == [one for one in ORDER if one in heads], text

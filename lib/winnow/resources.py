@@ -18,6 +18,11 @@ def is_checkout() -> bool:
     return not (_PACKAGE / "conf").is_dir()
 
 
+def program() -> str:
+    """Return the command that people type before a verb."""
+    return "./spark-submit.sh" if is_checkout() else "winnow"
+
+
 def resource(name: str) -> Path:
     """Return the path of `name`, as `demo/topic-configs.txt` or `conf/jars.txt`."""
     return (_CHECKOUT if is_checkout() else _PACKAGE) / name

@@ -47,6 +47,24 @@ def test_packages_in_messages_match_the_extras() -> None:
         assert (stated.name, stated.specifier) == (told.name, told.specifier)
 
 
+def test_page_on_the_wheel_lists_each_extra_and_the_versions_of_spark() -> None:
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg", encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "install.md").read_text(encoding="utf-8")
+    listed = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", page, re.MULTILINE))
+    stated = {
+        extra: ", ".join(f"`{Requirement(each).name}`" for each in packages.strip().split("\n"))
+        for extra, packages in setup["options.extras_require"].items()
+    }
+    assert listed == stated
+    required = map(str.strip, setup["options"]["install_requires"].split("\n"))
+    (spark,) = [each for each in required if each.startswith("pyspark")]
+    assert f"requires `{spark}`" in page
+    version = re.search(r"delta-spark_([\d.]+)_", (ROOT / "conf" / "jars.txt").read_text("utf-8"))
+    assert version is not None
+    assert version[1] in Requirement(spark).specifier
+
+
 def test_message_names_the_package_and_the_python() -> None:
     told = str(not_installed("s3a", ImportError("No module named 'obstore'")))
     assert f"Run {sys.executable} -m pip install 'obstore>=0.12,<1'" in told

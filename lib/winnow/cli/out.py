@@ -16,13 +16,15 @@ from contextlib import AbstractContextManager, redirect_stderr
 from dataclasses import dataclass, fields
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, TextIO, cast
+from unicodedata import normalize
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
 from winnow.errors import WinnowError
-from winnow.words import one_line, printable, redacted
+from winnow.words import escaped, one_line, printable, redacted
 
 if TYPE_CHECKING:
     from winnow.policy.versions import KnownVersion
@@ -94,14 +96,13 @@ def aligned(rows: Sequence[Row], *words: str) -> list[str]:
     figures right-aligned.
     """
     lines = [{name: name for name in rows[0]}, *rows]
-    widths = {name: max(len(line[name]) for line in lines) for name in rows[0]}
-    return [
-        "  ".join(
-            line[name].ljust(width) if name in words else line[name].rjust(width)
-            for name, width in widths.items()
-        ).rstrip()
-        for line in lines
-    ]
+    widths = {name: max(cell_len(line[name]) for line in lines) for name in rows[0]}
+
+    def padded(text: str, name: str) -> str:
+        room = " " * (widths[name] - cell_len(text))
+        return text + room if name in words else room + text
+
+    return ["  ".join(padded(line[name], name) for name in widths).rstrip() for line in lines]
 
 
 def fitted(
@@ -115,7 +116,7 @@ def fitted(
     """
     if whole:
         return [*rows]
-    widths = [max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]]
+    widths = [max(map(cell_len, (name, *(row[name] for row in rows)))) for name in rows[0]]
     while True:
         left = width - sum(widths[names:]) - 2 * (len(widths) - 1)
         if left >= sum(min(one, LEAST_NAME) for one in widths[:names]) or len(widths) <= needed:
@@ -129,8 +130,8 @@ def fitted(
 
 
 def apart(names: Iterable[str], width: int) -> dict[str, str]:
-    """Shorten each name to `width`, by name. Names that `cut` would make equal are cut where they
-    begin alike instead. Names that are still equal to another one stay whole.
+    """Shorten each name to `width` columns, by name. Names that `cut` would make equal are cut
+    where they begin alike instead. Names that still look equal stay whole, in ASCII.
     """
     every = {name: cut(name, width) for name in names}
     for alike in _equal(every):
@@ -139,23 +140,43 @@ def apart(names: Iterable[str], width: int) -> dict[str, str]:
         same = takewhile(lambda pair: pair[0] == pair[1], zip(least, greatest, strict=False))
         begin = max(sum(1 for _ in same) - _KEPT_BEFORE, 0)
         every |= {name: f"…{cut(name[begin:], width - 1)}" for name in alike}
-    return every | {name: name for alike in _equal(every) for name in alike}
+    return every | {name: _ascii(name) for alike in _equal(every) for name in alike}
 
 
 def _equal(shown: Mapping[str, str]) -> list[list[str]]:
-    """Return the names that are shown in the same way, in groups of at least two."""
+    """Return the names that look alike as they are shown, in groups of at least two. Unicode has
+    several spellings of a character, and characters without a width.
+    """
     groups: dict[str, list[str]] = {}
     for name, text in shown.items():
-        groups.setdefault(text, []).append(name)
+        look = text
+        if not text.isascii():
+            look = "".join(c for c in normalize("NFKC", text) if cell_len(c))
+        groups.setdefault(look, []).append(name)
     return [names for names in groups.values() if len(names) > 1]
+
+
+def _ascii(name: str) -> str:
+    return "".join(c if c.isascii() else escaped(c) for c in name)
 
 
 def cut(name: str, width: int) -> str:
     """Shorten a name in the middle. Its end has the number of the partition."""
-    if len(name) <= width:
+    if cell_len(name) <= width:
         return name
     end = width // 2
-    return f"{name[: width - end - 1]}…{name[-end:]}"
+    return f"{first_columns(name, width - end - 1)}…{first_columns(name[::-1], end)[::-1]}"
+
+
+def first_columns(text: str, width: int) -> str:
+    """Return the longest beginning of a text that takes at most `width` columns of a terminal. East
+    Asian wide characters take two, combining marks none.
+    """
+    for at, character in enumerate(text):
+        width -= cell_len(character)
+        if width < 0:
+            return text[:at]
+    return text
 
 
 class Guarded:

@@ -29,6 +29,7 @@ from winnow.reading.avro_bounds import (
 from winnow.reading.avro_types import load_schema, to_spark
 from winnow.reading.formats import Avro
 from winnow.reading.registry import Registry
+from winnow.resources import program
 from winnow.words import size
 
 if TYPE_CHECKING:
@@ -252,7 +253,7 @@ def datum_reader(writers: Writers, wanted: str) -> Callable[[bytes], tuple[Any, 
         raise WinnowError(
             "Avro needs a package that the executors do not have",
             expected="fastavro",
-            hint="With fastavro installed here, run `./spark-submit.sh package` and pass the "
+            hint=f"With fastavro installed here, run `{program()} package` and pass the "
             "archive: --archives winnow.tar.gz#winnow.",
         ) from error
 

@@ -27,6 +27,7 @@ from importlib.util import MAGIC_NUMBER, cache_from_source, find_spec, source_ha
 from pathlib import Path, PurePosixPath
 
 from winnow.errors import UsageError, WinnowError
+from winnow.resources import program
 from winnow.storage.output_file import READABLE, replacing
 from winnow.version import VERSION
 from winnow.worker.warm_up import warm_up
@@ -130,7 +131,7 @@ def _installed(imported: Sequence[str] = IMPORTED) -> list[Distribution]:
             raise WinnowError(
                 "a package that Winnow needs is not installed here",
                 found=name,
-                hint="Run ./spark-submit.sh package.",
+                hint=f"Run {program()} package.",
             ) from error
         requires = [need for need in found[name].requires or () if "extra ==" not in need]
         wanted += [re.split(r"[^\w.-]", need, maxsplit=1)[0] for need in requires]

@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from winnow.resources import program
+
 VERBATIM = "\b"
 """Click does not wrap the lines of a paragraph that begins with this character."""
 WIDTH = 76
@@ -258,7 +260,7 @@ ALL = Lesson(
 
 def epilog(lesson: Lesson) -> str:
     """Return the text for click: paragraphs that it wraps, and lines that it does not."""
-    commands = [f"./spark-submit.sh {example}" for example in lesson.examples]
+    commands = [f"{program()} {example}" for example in lesson.examples]
     meanings = [f"{code}  {words}" for code, words in lesson.codes.items()]
     title = "Example" if len(commands) == 1 else "Examples"
     parts = (lesson.changes, _listed(title, commands), _listed("Exit codes", meanings))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Callable, Iterable, Sequence
 
-from winnow.cli.out import apart
+from rich.cells import cell_len
+
+from winnow.cli.out import apart, first_columns
 from winnow.words import one_line, redacted
 
 COLUMNS = 80
@@ -24,7 +25,8 @@ class Names:
 
     def __init__(self, names: Iterable[str]) -> None:
         every = dict.fromkeys(map(one_line, names))
-        self._shown = {name: text for name, text in apart(every, NAME).items() if len(text) <= NAME}
+        shown = apart(every, NAME)
+        self._shown = {name: text for name, text in shown.items() if cell_len(text) <= NAME}
 
     def few(self, names: Sequence[str], width: int) -> str:
         """Return the first names that fit `width`, and how many more there are. Empty if none
@@ -35,7 +37,7 @@ class Names:
         for many in range(min(len(shown), _MOST_NAMES), 0, -1):
             rest = len(names) - many
             text = ", ".join(shown[:many]) + (f" and {rest:,} more" if rest else "")
-            if len(text) <= width:
+            if cell_len(text) <= width:
                 return text
         return ""
 
@@ -56,7 +58,7 @@ def rows(text: str, most: int = 1, *, indent: int = 2, hang: int = 2) -> list[st
     if whole and len(" ".join(whole)) * 2 > most * COLUMNS:
         return whole
     words = _longest(text.split(" "), lambda one: f"{one.rstrip(',:;')} …", most, indent, hang)
-    return words or [f"{line[: COLUMNS - 1]}…" for line in lines[:most]]
+    return words or [f"{first_columns(line, COLUMNS - 1)}…" for line in lines[:most]]
 
 
 def _longest(
@@ -74,10 +76,18 @@ def _longest(
 
 
 def _wrapped(text: str, indent: int, hang: int) -> list[str]:
-    return textwrap.wrap(
-        text,
-        COLUMNS,
-        initial_indent=" " * indent,
-        subsequent_indent=" " * (indent + hang),
-        break_on_hyphens=False,
-    )
+    """Like `textwrap.wrap`, which counts characters and not columns."""
+    lines, start = [" " * indent], " " * (indent + hang)
+    for word in text.split():
+        gap = " " if lines[-1].strip() else ""
+        if cell_len(f"{lines[-1]}{gap}{word}") > COLUMNS >= cell_len(start + word):
+            lines.append(start + word)
+            continue
+        rest = gap + word
+        while rest:
+            part = first_columns(rest, COLUMNS - cell_len(lines[-1]))
+            lines[-1] += part
+            rest = rest.removeprefix(part)
+            if rest:
+                lines.append(start)
+    return lines if text.strip() else []

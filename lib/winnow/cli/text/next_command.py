@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from winnow.cli.options import CommandLine
+from winnow.resources import program
 
 
 def command(
@@ -36,7 +37,7 @@ def command(
         given += [word for value in request.topics for word in ("--topics", value)]
     # Of several values for a topic the last one counts.
     words = [*given, *options] if "--topic-set" in options else [*options, *given]
-    return ["./spark-submit.sh", verb, *(log_dirs or request.log_dirs), *words]
+    return [program(), verb, *(log_dirs or request.log_dirs), *words]
 
 
 def typed(words: Iterable[str]) -> str:

@@ -28,8 +28,7 @@ def advise(
     running: bool = False,
     cleaner_off: int = 0,
 ) -> tuple[Advice, ...]:
-    """Return commands for `./spark-submit.sh`, without the log directories and the caller's
-    options.
+    """Return commands without the program, the log directories and the caller's options.
 
     `have_broker_file`: the broker's properties file was given. `zookeeper`: the brokers keep their
     topics there. `nearby`: properties files on this

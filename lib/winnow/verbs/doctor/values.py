@@ -232,7 +232,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A command to run next. `arguments` follow `./spark-submit.sh`."""
+    """A command to run next. `arguments` follow the program."""
 
     arguments: tuple[str, ...]
     why: str

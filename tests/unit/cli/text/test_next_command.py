@@ -7,7 +7,9 @@ import subprocess
 
 import pytest
 
-from winnow.cli.text.next_command import typed
+from winnow import resources
+from winnow.cli.options import CommandLine
+from winnow.cli.text.next_command import command, typed
 
 WORDS = [
     "plain",
@@ -28,3 +30,11 @@ def test_bash_reads_the_words(word: str) -> None:
     assert line.isprintable()
     told = subprocess.run(["bash", "-c", line], capture_output=True, check=True).stdout
     assert told == os.fsencode(word)
+
+
+@pytest.mark.parametrize(("checkout", "program"), [(True, "./spark-submit.sh"), (False, "winnow")])
+def test_command_is_that_of_a_checkout_or_of_a_wheel(
+    monkeypatch: pytest.MonkeyPatch, *, checkout: bool, program: str
+) -> None:
+    monkeypatch.setattr(resources, "is_checkout", lambda: checkout)
+    assert command(["verify"], CommandLine(log_dirs=("/logs",))) == [program, "verify", "/logs"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+import unicodedata
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.one_page import checked
+from tests.one_page import checked, columns
 from tests.unit.cli.hostile import hostile
 from tests.unit.diagnoses import diagnosis
 from winnow.cleaning.prepared.preparation import Preparation
@@ -46,8 +47,10 @@ DISK = Disk(
     cleaner_checkpoint_ms=None,
 )
 LONG = "payments-service-eu-central-1-KSTREAM-AGGREGATE-STATE-STORE-{0:010}-changelog"
-WORDS = st.text(string.ascii_letters + "./:;- ", max_size=400)
-NAMES = st.text(string.ascii_letters + string.digits + "._-", min_size=1, max_size=249)
+WIDE = "漢字ひらカナ한글Ａｂ😀é\u0301\u0300\u20dd"
+"""Two columns, one, and none."""
+WORDS = st.text(string.ascii_letters + "./:;- " + WIDE, max_size=400)
+NAMES = st.text(string.ascii_letters + string.digits + "._-" + WIDE, min_size=1, max_size=249)
 FLAGS = st.booleans()
 PLACES = st.builds("/{}".format, NAMES)
 
@@ -169,6 +172,28 @@ def test_names_never_look_equal_and_those_that_would_are_counted() -> None:
     told = [text for text in named if text]
     assert len(told) == len({*told})
     assert all(len(text) <= NAME for text in told)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("caf\u00e9-0", "cafe\u0301-0"),
+        ("\uff21-0", "A-0"),
+        ("a\ufe0f-0", "a-0"),
+        tuple(f"{'漢' * 20}{x}{'字' * 20}" for x in "あいう"),
+    ],
+)
+def test_names_that_look_equal_are_shown_in_ascii_or_counted(names: tuple[str, ...]) -> None:
+    shown = [text for name in names if (text := Names(names).few([name], COLUMNS))]
+    assert len({unicodedata.normalize("NFKC", text) for text in shown}) == len(shown) > 1
+    assert all(columns(text) <= NAME for text in shown)
+
+
+@pytest.mark.parametrize("word", ["漢" * 100, "漢字 " * 50, "e\u0301" * 100, "x" * 77 + "漢字"])
+def test_rows_count_columns_of_wide_characters_and_marks(word: str) -> None:
+    lines = rows(word, 9)
+    assert max(map(columns, lines)) <= COLUMNS
+    assert "".join("".join(lines).split()) == "".join(word.split())
 
 
 def test_text_is_cut_at_a_sentence_or_a_word() -> None:
