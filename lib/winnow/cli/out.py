@@ -96,10 +96,10 @@ def aligned(rows: Sequence[Row], *words: str) -> list[str]:
     figures right-aligned.
     """
     lines = [{name: name for name in rows[0]}, *rows]
-    widths = {name: max(cell_len(line[name]) for line in lines) for name in rows[0]}
+    widths = {name: max(columns(line[name]) for line in lines) for name in rows[0]}
 
     def padded(text: str, name: str) -> str:
-        room = " " * (widths[name] - cell_len(text))
+        room = " " * (widths[name] - columns(text))
         return text + room if name in words else room + text
 
     return ["  ".join(padded(line[name], name) for name in widths).rstrip() for line in lines]
@@ -116,7 +116,7 @@ def fitted(
     """
     if whole:
         return [*rows]
-    widths = [max(map(cell_len, (name, *(row[name] for row in rows)))) for name in rows[0]]
+    widths = [max(map(columns, (name, *(row[name] for row in rows)))) for name in rows[0]]
     while True:
         left = width - sum(widths[names:]) - 2 * (len(widths) - 1)
         if left >= sum(min(one, LEAST_NAME) for one in widths[:names]) or len(widths) <= needed:
@@ -151,7 +151,7 @@ def _equal(shown: Mapping[str, str]) -> list[list[str]]:
     for name, text in shown.items():
         look = text
         if not text.isascii():
-            look = "".join(c for c in normalize("NFKC", text) if cell_len(c))
+            look = "".join(c for c in normalize("NFKC", text) if columns(c))
         groups.setdefault(look, []).append(name)
     return [names for names in groups.values() if len(names) > 1]
 
@@ -162,18 +162,23 @@ def _ascii(name: str) -> str:
 
 def cut(name: str, width: int) -> str:
     """Shorten a name in the middle. Its end has the number of the partition."""
-    if cell_len(name) <= width:
+    if columns(name) <= width:
         return name
     end = width // 2
     return f"{first_columns(name, width - end - 1)}…{first_columns(name[::-1], end)[::-1]}"
 
 
-def first_columns(text: str, width: int) -> str:
-    """Return the longest beginning of a text that takes at most `width` columns of a terminal. East
-    Asian wide characters take two, combining marks none.
+def columns(text: str) -> int:
+    """Return how many columns of a terminal a text takes. East Asian wide characters take two,
+    combining marks none.
     """
+    return cell_len(text)
+
+
+def first_columns(text: str, width: int) -> str:
+    """Return the longest beginning of a text that takes at most `width` columns."""
     for at, character in enumerate(text):
-        width -= cell_len(character)
+        width -= columns(character)
         if width < 0:
             return text[:at]
     return text

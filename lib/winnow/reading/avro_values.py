@@ -64,7 +64,7 @@ def decode_avro(frame: DataFrame, column: str, avro: Avro, *, problem: str) -> D
         raise WinnowError(
             "Avro needs a package that is not installed",
             expected="fastavro, on executors too",
-            hint=how_to_install(AVRO),
+            hint=f"Run {how_to_install(AVRO)}",
         )
     from pyspark.sql.pandas.functions import arrow_udf  # noqa: PLC0415 - with Arrow
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from rich.cells import cell_len
-
-from winnow.cli.out import apart, first_columns
+from winnow.cli.out import apart, columns, first_columns
 from winnow.words import one_line, redacted
 
 COLUMNS = 80
@@ -26,7 +24,7 @@ class Names:
     def __init__(self, names: Iterable[str]) -> None:
         every = dict.fromkeys(map(one_line, names))
         shown = apart(every, NAME)
-        self._shown = {name: text for name, text in shown.items() if cell_len(text) <= NAME}
+        self._shown = {name: text for name, text in shown.items() if columns(text) <= NAME}
 
     def few(self, names: Sequence[str], width: int) -> str:
         """Return the first names that fit `width`, and how many more there are. Empty if none
@@ -37,7 +35,7 @@ class Names:
         for many in range(min(len(shown), _MOST_NAMES), 0, -1):
             rest = len(names) - many
             text = ", ".join(shown[:many]) + (f" and {rest:,} more" if rest else "")
-            if cell_len(text) <= width:
+            if columns(text) <= width:
                 return text
         return ""
 
@@ -80,12 +78,12 @@ def _wrapped(text: str, indent: int, hang: int) -> list[str]:
     lines, start = [" " * indent], " " * (indent + hang)
     for word in text.split():
         gap = " " if lines[-1].strip() else ""
-        if cell_len(f"{lines[-1]}{gap}{word}") > COLUMNS >= cell_len(start + word):
+        if columns(f"{lines[-1]}{gap}{word}") > COLUMNS >= columns(start + word):
             lines.append(start + word)
             continue
         rest = gap + word
         while rest:
-            part = first_columns(rest, COLUMNS - cell_len(lines[-1]))
+            part = first_columns(rest, COLUMNS - columns(lines[-1]))
             lines[-1] += part
             rest = rest.removeprefix(part)
             if rest:

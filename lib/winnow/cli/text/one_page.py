@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len
-
 from winnow.advice import ONLY_WHILE
 from winnow.cli.options import CommandLine
-from winnow.cli.out import Line, Styled, apart
+from winnow.cli.out import Line, Styled, apart, columns
 from winnow.cli.text.alike import alike
 from winnow.cli.text.doctor_summary import free_space, growth_words
 from winnow.cli.text.findings import findings, name_of, names_in, short_of_space
@@ -104,7 +102,7 @@ def one_page(
 def _height(line: Line) -> int:
     """Return the rows that a line takes: a long command takes several."""
     text = one_line(redacted(line if isinstance(line, str) else line.text))
-    return max(-(-cell_len(text) // COLUMNS), 1)
+    return max(-(-columns(text) // COLUMNS), 1)
 
 
 def _happened(found: Diagnosis, growth: Sequence[Growth], names: Names) -> Iterator[str]:
