@@ -42,12 +42,27 @@ class TopicIdentity:
     topic_id: str
     replicas: Mapping[int, frozenset[int]]
     """The nodes that have a replica, by partition. Empty: unknown."""
-    in_sync: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    isr: Mapping[int, frozenset[int]] = field(default_factory=dict)
     """Those of them that were in sync when the metadata log ended. Empty: unknown."""
     directories: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
     """By partition and node: the `directory.id` of the log directory with the replica, as far as
     the controller knows it.
     """
+    eligible: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    """The eligible leader replicas (KIP-966), of partitions that have any."""
+
+    @property
+    def in_sync(self) -> Mapping[int, frozenset[int]]:
+        """Return `in_sync_of` all partitions."""
+        partitions = {**self.isr, **self.eligible} if self.eligible else ()
+        return {at: self.in_sync_of(at) for at in partitions} or self.isr
+
+    def in_sync_of(self, partition: int) -> frozenset[int]:
+        """Return the nodes that had all acknowledged records: the ISR, and the eligible leader
+        replicas. A controller lets each of them lead. Empty: unknown.
+        """
+        isr = self.isr.get(partition, frozenset[int]())
+        return isr | self.eligible[partition] if partition in self.eligible else isr
 
 
 @pickled_by_fields

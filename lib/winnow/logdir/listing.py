@@ -12,7 +12,7 @@ from winnow.errors import CorruptLogError
 from winnow.logdir.batches import largest_timestamp
 from winnow.logdir.checkpoints import read_leader_epochs
 from winnow.logdir.commit.leftovers import leftover_names, preparations
-from winnow.logdir.commit.lost import check_end, lost_error, lost_segments
+from winnow.logdir.commit.lost import check_end, lost_error, lost_segments, only_in_deleted
 from winnow.logdir.files import difference, segment_of
 from winnow.logdir.indexes.index import (
     OFFSET_ENTRY_SIZE,
@@ -76,6 +76,8 @@ class SegmentListing:
     """
     recovered: Recovered | None = None
     """See `PartitionState.recovered`."""
+    deleted_end: tuple[str, ...] = ()
+    """See `only_in_deleted`."""
 
 
 def list_segments(storage: Storage, directory: str) -> SegmentListing:
@@ -221,6 +223,7 @@ def _listing(
         leftovers=leftovers,
         problems=tuple(problems),
         preparations=preparations(storage, directory, found.entries),
+        deleted_end=only_in_deleted({name: entry.size for name, entry in files.items()}),
     )
 
 
@@ -330,7 +333,8 @@ def resolve(
 
     Raises CorruptLogError if there is no segment, or if the checkpoint's log start offset lies
     beyond the log end offset: a broker would then delete the whole log (S6.3). Raises
-    LostSegmentError if it ends below another checkpoint.
+    LostSegmentError if it ends below another checkpoint, after an unclean shutdown only if
+    `.deleted` files may have its end: Winnow then changes nothing beside the only copy.
     """
     if not listing.segments:
         raise CorruptLogError(
@@ -356,13 +360,14 @@ def resolve(
             found=str(log_end_offset),
             where=listing.directory,
         )
-    if clean_shutdown:
+    if clean_shutdown or listing.deleted_end:
         check_end(
             log_end_offset,
             high_watermark=checkpoints.high_watermark.get(topic_partition, 0),
             recovery_point=checkpoints.recovery_point.get(topic_partition, 0),
-            snapshot=max(listing.snapshot_offsets, default=0),
+            snapshot=max(listing.snapshot_offsets, default=0) if clean_shutdown else 0,
             directory=listing.directory,
+            deleted=listing.deleted_end,
         )
     log_start = max(log_start_checkpoint or 0, listing.segments[0].base_offset)
     committed = checkpoints.high_watermark.get(topic_partition)

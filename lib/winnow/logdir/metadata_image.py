@@ -56,8 +56,9 @@ class _Topic:
 
     name: str
     replicas: dict[int, frozenset[int]] = field(default_factory=dict)
-    in_sync: dict[int, frozenset[int]] = field(default_factory=dict)
+    isr: dict[int, frozenset[int]] = field(default_factory=dict)
     directories: dict[int, Mapping[int, str]] = field(default_factory=dict)
+    eligible: dict[int, frozenset[int]] = field(default_factory=dict)
     ordered: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """The replicas in the order of the record, which is that of their log directories."""
 
@@ -210,7 +211,7 @@ class MetadataImage:
                 topic = _Topic(record.name)
                 self._by_id[record.topic_id] = topic
                 self.topics[record.name] = TopicIdentity(
-                    record.topic_id, topic.replicas, topic.in_sync, topic.directories
+                    record.topic_id, topic.replicas, topic.isr, topic.directories, topic.eligible
                 )
             case PartitionRecord() | ReplicasRecord():
                 what = "a partition" if isinstance(record, PartitionRecord) else "a change"
@@ -241,14 +242,18 @@ class MetadataImage:
 
     def _change(self, topic: _Topic, record: PartitionRecord | ReplicasRecord, place: str) -> None:
         at = record.partition
-        if at not in topic.ordered and at not in topic.in_sync and at not in topic.directories:
+        if at not in topic.ordered and at not in topic.isr and at not in topic.directories:
             self._budget.take(_RECORD_BYTES, place)
         if record.replicas is not None:
             nodes = self._shared.nodes(record.replicas, place)
             topic.ordered[at], topic.replicas[at] = nodes
             topic.directories.pop(at, None)
         if record.in_sync is not None:
-            topic.in_sync[at] = self._shared.nodes(record.in_sync, place)[1]
+            topic.isr[at] = self._shared.nodes(record.in_sync, place)[1]
+        if record.eligible:
+            topic.eligible[at] = self._shared.nodes(record.eligible, place)[1]
+        elif record.eligible is not None:
+            topic.eligible.pop(at, None)
         if record.directories is not None:
             ordered = topic.ordered.get(at, ())
             topic.directories[at] = self._shared.directories(ordered, record.directories, place)

@@ -32,7 +32,6 @@ def behind_in(log_dir: LogDir, states: Mapping[str, PartitionState]) -> tuple[st
         for at, offset in log_dir.checkpoints.high_watermark.items()
         if (state := states.get(f"{log_dir.path}/{at}")) is not None
         and offset > state.log_end_offset
-        and not was_emptied(f"{log_dir.path}/{at}")
     )
     return tuple(map(str, sorted(found)))
 

@@ -41,7 +41,7 @@ def copies_of(
         return Copies.UNKNOWN
     if len(nodes) == 1:
         return Copies.NONE
-    in_sync = topic.in_sync.get(partition)
+    in_sync = topic.in_sync_of(partition)
     if not in_sync:
         return Copies.UNKNOWN
     others = in_sync - {node_id}

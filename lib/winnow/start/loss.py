@@ -12,7 +12,7 @@ import numpy as np
 
 from winnow.errors import CorruptLogError, UnpredictedLoadError
 from winnow.logdir.batches import Piece, bad_crcs, find_next, read_to_stop
-from winnow.logdir.commit.lost import end_lost, only_in_deleted
+from winnow.logdir.commit.lost import TAKE_BACK, end_lost, only_in_deleted
 from winnow.logdir.commit.recovery import preview
 from winnow.logdir.commit.roll_forward import open_round
 from winnow.logdir.commit.truncation import LogCut, RemovedSegment
@@ -288,10 +288,8 @@ def only_in_deleted_files(storage: Storage, log: LogToLoad, end: int) -> Loss | 
         return None
     how = (
         f"{lost}, and {first_few(names, _SHOWN)} have records that the log has lost: Kafka renames "
-        "segments so where it recovers on a full disk, and a start deletes them for good. First "
-        "copy the directory of the partition elsewhere. To take the records back, remove the "
-        "ending .deleted from these .log files, in place of an empty .log of the same name, and "
-        "run `recover --truncate`"
+        "segments so where it recovers on a full disk, and a start deletes them for good. "
+        f"{TAKE_BACK}"
     )
     return Loss(how=how, found=LostBatches(), bytes=sum(sizes[name] for name in names))
 

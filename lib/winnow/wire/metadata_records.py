@@ -34,8 +34,10 @@ from winnow.wire.fields import FieldReader, wrong
 FRAME_VERSION = 1
 UUID_SIZE = 16
 _PARTITION_VERSION = 2
-_IN_SYNC, _REPLICAS, _DIRECTORIES = 0, 2, 8
+_IN_SYNC, _REPLICAS, _ELIGIBLE, _DIRECTORIES = 0, 2, 6, 8
 """Tags of fields of PartitionChangeRecord."""
+_ELIGIBLE_OF_NEW = 1
+"""The tag of a field of PartitionRecord."""
 _LOG_DIRS = 0
 """The tag of a field of RegisterBrokerRecord."""
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -62,12 +64,14 @@ class PartitionRecord:
     in_sync: tuple[int, ...] = ()
     directories: tuple[str, ...] | None = None
     """The id of the log directory of each replica (KIP-858). None before Kafka 3.7."""
+    eligible: tuple[int, ...] | None = None
+    """Eligible leader replicas (KIP-966)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicasRecord:
-    """What changed of a partition: its replicas, those in sync, and the ids of the log directories
-    of its replicas. None: not changed.
+    """What changed of a partition: its replicas, those in sync, the ids of the log directories of
+    its replicas, and its eligible leader replicas. None: not changed.
     """
 
     partition: int
@@ -75,6 +79,7 @@ class ReplicasRecord:
     replicas: tuple[int, ...] | None = None
     in_sync: tuple[int, ...] | None = None
     directories: tuple[str, ...] | None = None
+    eligible: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,22 +237,26 @@ def _partition(fields: FieldReader, version: int) -> PartitionRecord:
         fields.numbers(what)
     for what in ("a leader", "a leader epoch", "a partition epoch"):
         fields.number(4, what)
-    return PartitionRecord(partition, topic_id, replicas, in_sync, _ids(fields))
+    directories, eligible = _ids(fields), fields.tagged().get(_ELIGIBLE_OF_NEW)
+    elr = None if eligible is None else FieldReader(eligible).numbers("eligible replicas")
+    return PartitionRecord(partition, topic_id, replicas, in_sync, directories, elr)
 
 
 def _partition_change(fields: FieldReader, _version: int) -> ReplicasRecord | None:
-    """Only a change of the replicas, of those in sync, or of their log directories matters here."""
+    """Only a change of the replicas, of those in sync or eligible, or of their log directories
+    matters here.
+    """
     partition, topic_id = fields.number(4, "a partition id"), _topic_id(fields)
     changed = fields.tagged()
     fields.end()
-    replicas, in_sync = (
+    replicas, in_sync, eligible = (
         FieldReader(changed[tag]).numbers("replicas") if tag in changed else None
-        for tag in (_REPLICAS, _IN_SYNC)
+        for tag in (_REPLICAS, _IN_SYNC, _ELIGIBLE)
     )
     directories = _ids(FieldReader(changed[_DIRECTORIES])) if _DIRECTORIES in changed else None
-    if replicas is None and in_sync is None and directories is None:
+    if replicas is None and in_sync is None and eligible is None and directories is None:
         return None
-    return ReplicasRecord(partition, topic_id, replicas, in_sync, directories)
+    return ReplicasRecord(partition, topic_id, replicas, in_sync, directories, eligible)
 
 
 def _ids(fields: FieldReader) -> tuple[str, ...]:

@@ -163,14 +163,34 @@ def _gap(path: Path, _: Path, first: str, after: str) -> None:
 def _record(path: Path, _: Path, kind: str, *words: str) -> None:
     """The metadata log has one more record at its end."""
     data = path.read_bytes()
+    at, end, epoch = _end_of_log(data)
+    value = RECORDS[kind](*words)
+    batch = bytearray(encode_batch([Record(end, _THEN_MS, None, value)]))
+    batch[12:16] = epoch
+    path.write_bytes(data[:at] + batch)
+
+
+def _control_record(path: Path, _: Path, key: str, value: str) -> None:
+    """The metadata log has one more control record at its end. `key`, `value`: in hex."""
+    data = path.read_bytes()
+    at, end, epoch = _end_of_log(data)
+    record = Record(end, _THEN_MS, bytes.fromhex(key), bytes.fromhex(value))
+    batch = bytearray(encode_batch([record], control=True))
+    batch[12:16] = epoch
+    path.write_bytes(data[:at] + batch)
+
+
+def _end_of_log(data: bytes) -> tuple[int, int, bytes]:
+    """Where its batches end, the next offset, and the last leader epoch, which no CRC covers."""
     at, last = 0, 0
     while int.from_bytes(data[at + 8 : at + 12]):
         last, at = at, at + 12 + int.from_bytes(data[at + 8 : at + 12])
     end = int.from_bytes(data[last : last + 8]) + int.from_bytes(data[last + 23 : last + 27]) + 1
-    value = RECORDS[kind](*words)
-    batch = bytearray(encode_batch([Record(end, _THEN_MS, None, value)]))
-    batch[12:16] = data[last + 12 : last + 16]  # its leader epoch, which no CRC covers
-    path.write_bytes(data[:at] + batch)
+    return at, end, data[last + 12 : last + 16]
+
+
+def _fifo(path: Path, _: Path) -> None:
+    os.mkfifo(path)
 
 
 def _mkdir(path: Path, _: Path) -> None:
@@ -233,6 +253,8 @@ CHANGES: dict[str, Callable[..., None]] = {
     "last-batch": _last_batch,
     "gap": _gap,
     "record": _record,
+    "control-record": _control_record,
+    "fifo": _fifo,
     "mkdir": _mkdir,
     "named": _named,
     "link": _link,

@@ -1,4 +1,6 @@
-"""A log that a start on a full disk has emptied is no sign of a torn copy."""
+"""A log that a start on a full disk has emptied is no sign of a torn copy. Its `.deleted` files
+have the only copy of records: nothing is changed beside them.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.kafka.starts.bases import copy_base
+from winnow.errors import LostSegmentError
 from winnow.logdir.listing import list_segments, resolve
 from winnow.logdir.survey import survey_log_dirs
 from winnow.logdir.torn import behind_in
@@ -46,6 +49,8 @@ def test_log_below_its_high_watermark_is_one_unless_its_segments_are_deleted_fil
             root / "d-0" / f"{last.stem}{suffix}.deleted"
         )
     assert before.exists()
-    assert behind(root, end) == ()
+    with pytest.raises(LostSegmentError, match="may have the only copy"):
+        behind(root, end)
+    assert behind(root, 150) == ()
     (root / "d-0" / f"{last.stem}.log.deleted").unlink()
     assert behind(root, end) == ("d-0",)

@@ -45,14 +45,22 @@ def make_nodes(root: Path) -> list[Path]:
     return paths
 
 
-def replicate(nodes: Sequence[Path], topic: str, in_sync: Sequence[int]) -> None:
+def replicate(
+    nodes: Sequence[Path], topic: str, in_sync: Sequence[int], eligible: Sequence[int] = ()
+) -> None:
     """Let all three nodes have a replica of partition 0, in the directories that they have."""
     metadata = read(nodes[0] / METADATA_DIR)
     topic_id = urlsafe_b64decode(f"{metadata.topics[topic].topic_id}==")
     ids = [read_meta(Places(), str(path)).directory_id for path in nodes]
     directories = [urlsafe_b64decode(f"{one}==") for one in ids]
     change = replicas_of(
-        0, *IDS, topic_id=topic_id, version=1, directories=directories, in_sync=in_sync
+        0,
+        *IDS,
+        topic_id=topic_id,
+        version=2,
+        directories=directories,
+        in_sync=in_sync,
+        eligible=eligible,
     )
     for path in nodes:
         with (path / METADATA_DIR / f"{0:020d}.log").open("ab") as writer:

@@ -12,15 +12,19 @@ from pathlib import Path
 import pytest
 
 from tests.kafka.starts.bases import copy_base
+from tests.unit.logdir.metadata_logs import read
 from tests.unit.start.quorums import make_nodes, replicate, servers_of, starts_of
 from tests.unit.start.test_broker import NOW, log_of, start_of
+from winnow.advice import Copies
 from winnow.logdir.commit.recovery import recover
+from winnow.logdir.metadata import METADATA_DIR
 from winnow.logdir.names import CLEAN_SHUTDOWN
 from winnow.logdir.survey import survey_log_dirs
 from winnow.policy.server_properties import parse_server_properties
 from winnow.policy.sources import Settings
 from winnow.recovery.logs.run import recover_dirs
 from winnow.recovery.logs.values import TruncateRequest
+from winnow.start.copies import copies_of
 from winnow.start.values import Fate
 from winnow.start.words import verdict
 from winnow.storage.places import Places
@@ -204,3 +208,18 @@ def test_partition_of_the_isr_without_a_directory_if_there_may_be_other_log_dire
     [start] = starts_of(nodes[:1])
     assert (start.fate, start.is_safe, start.unseen) == (Fate.UNKNOWN, False, ("d-0",))
     assert "anew, without a record where it leads, and the others cut" in start.reasons[0]
+
+
+def test_eligible_leader_replica_counts_as_in_sync(tmp_path: Path) -> None:
+    """From 4.1 on, a controller lets it lead if no member of the ISR is left (KIP-966)."""
+    nodes = make_nodes(tmp_path)
+    replicate(nodes, "d", (1,), eligible=(2,))
+    metadata = read(nodes[0] / METADATA_DIR)
+    assert copies_of(metadata.topics["d"], 0, 1) is Copies.OTHERS
+    assert copies_of(metadata.topics["d"], 0, 1, lost=[2]) is Copies.DAMAGED
+    shutil.rmtree(nodes[1] / "d-0")
+    starts = starts_of(nodes, servers_of(nodes))
+    assert [start.made_anew for start in starts] == [(), ("d-0",), ()]
+    replicate(nodes, "d", (1,), eligible=())
+    metadata = read(nodes[0] / METADATA_DIR)
+    assert copies_of(metadata.topics["d"], 0, 1) is Copies.BEHIND

@@ -45,14 +45,19 @@ def replicas_of(
     version: int = 0,
     directories: Sequence[bytes] = (),
     in_sync: Sequence[int] = (1,),
+    eligible: Sequence[int] | None = None,
 ) -> bytes:
-    """Return a change of a partition's in-sync replicas, and of its replicas and their log
-    directories if given.
+    """Return a change of a partition's in-sync replicas, and of its replicas, their log
+    directories, and its eligible leader replicas if given.
     """
     isr = uvarint(len(in_sync) + 1) + struct.pack(f">{len(in_sync)}i", *in_sync)
     fields = [(0, isr)]
     if nodes:
         fields.append((2, uvarint(len(nodes) + 1) + struct.pack(f">{len(nodes)}i", *nodes)))
+    if eligible is not None:
+        fields.append(
+            (6, uvarint(len(eligible) + 1) + struct.pack(f">{len(eligible)}i", *eligible))
+        )
     if directories:
         fields.append((8, uvarint(len(directories) + 1) + b"".join(directories)))
     tagged = b"".join(uvarint(tag) + uvarint(len(data)) + data for tag, data in fields)

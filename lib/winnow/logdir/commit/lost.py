@@ -47,6 +47,12 @@ from winnow.logdir.names import (
 from winnow.storage.contract import COMMIT_RECORD, Entry, Storage
 from winnow.words import counted, first_few
 
+TAKE_BACK = (
+    "First copy the directory of the partition elsewhere. To take the records back, remove the "
+    "ending .deleted from these .log files, in place of an empty .log of the same name, and run "
+    "`recover --truncate`"
+)
+"""What to do about `.log.deleted` files that may have the only copy of records."""
 _SHOWN = 3
 _OF_A_REMOVAL = tuple(
     segment + marker for segment in SEGMENT_SUFFIXES for marker in (DELETED, SWAP, CLEANED)
@@ -262,12 +268,29 @@ def end_lost(
 
 
 def check_end(
-    end: int, *, high_watermark: int, recovery_point: int, snapshot: int, directory: str
+    end: int,
+    *,
+    high_watermark: int,
+    recovery_point: int,
+    snapshot: int,
+    directory: str,
+    deleted: Sequence[str] = (),
 ) -> None:
-    """Raise LostSegmentError if a log has lost its end: see `end_lost`."""
+    """Raise LostSegmentError if a log has lost its end: see `end_lost`. `deleted`: see
+    `only_in_deleted`.
+    """
     lost = end_lost(
         end, high_watermark=high_watermark, recovery_point=recovery_point, snapshot=snapshot
     )
+    if lost is not None and deleted:
+        raise LostSegmentError(
+            "the log has lost its end",
+            expected="a log that reaches its checkpoints",
+            found=f"{lost}, and {first_few(deleted, _SHOWN)} may have the only copy",
+            where=directory,
+            hint=f"Nothing is changed in this partition, and a broker that starts deletes these "
+            f"files. {TAKE_BACK}.",
+        )
     if lost is not None:
         raise LostSegmentError(
             "the log has lost its end",

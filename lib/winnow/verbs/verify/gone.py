@@ -85,7 +85,7 @@ def _gone(
                 yield _finding(log_dir.path, at, f"{found}: its directory is lost", offset)
                 return
     # With one log directory, the controller knows it before the broker has made the replica.
-    if meant in given and len(registered) > 1 and node_id in topic.in_sync.get(at.partition, ()):
+    if meant in given and len(registered) > 1 and node_id in topic.in_sync_of(at.partition):
         yield _finding(given[meant], at, "found none, although this node was in sync", None)
 
 
