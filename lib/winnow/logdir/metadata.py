@@ -52,6 +52,10 @@ class ClusterMetadata:
     """The state of the migration from ZooKeeper. None: nothing tells it. Versions without such a
     migration write no record.
     """
+    voters: Mapping[int, str] = field(default_factory=dict)
+    """Node id -> `directory.id` of each voter of the quorum, if it can change (KIP-853)."""
+    kraft_version: int = 0
+    """1: the quorum can change."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -135,6 +139,8 @@ def read_cluster_metadata(
         supported=image.supported,
         log_dirs=image.log_dirs,
         migration=image.migration,
+        voters=image.voters,
+        kraft_version=image.kraft_version,
         notes=tuple(notes),
     )
 

@@ -15,6 +15,7 @@ from winnow.budget import Budget
 from winnow.errors import CorruptLogError, OversizedBatchError
 from winnow.logdir.metadata_log import MetadataValue
 from winnow.state import ALL_BROKERS, Section, TopicIdentity
+from winnow.wire.control import QuorumRecord
 from winnow.wire.metadata_records import (
     BROKER_RESOURCE,
     TOPIC_RESOURCE,
@@ -107,6 +108,8 @@ class MetadataImage:
         self.log_dirs: dict[int, tuple[str, ...]] = {}
         self._by_id: dict[str, _Topic] = {}
         self.migration: MigrationRecord | None = None
+        self.voters: Mapping[int, str] = {}
+        self.kraft_version = 0
         self.newer: set[str] = set()
         """Kinds of records that are newer than this Winnow, at most `_MOST_NEWER`."""
         self.transaction: list[tuple[MetadataRecord, str, str]] | None = None
@@ -149,11 +152,18 @@ class MetadataImage:
         """Apply a record; those of a transaction together at its end, or not at all. `check` raises
         the first error. Records after it are ignored.
         """
-        if self._error is None:
+        if value.quorum is not None:
+            self._see_quorum(value.quorum)
+        elif self._error is None:
             try:
                 self._apply(value)
             except CorruptLogError as error:
                 self._error = error
+
+    def _see_quorum(self, record: QuorumRecord) -> None:
+        """No transaction of the controller has control records."""
+        self.voters = self.voters if record.voters is None else record.voters
+        self.kraft_version = record.kraft_version or self.kraft_version
 
     def check(self) -> None:
         """Raise CorruptLogError if a record could not be applied."""

@@ -14,7 +14,7 @@ compress its batches. So the compressed ones of a log may not have many bytes in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -31,7 +31,7 @@ from winnow.storage.segment_io import map_range
 from winnow.storage.size_limits import check_size
 from winnow.wire.batch import BATCH, CODEC_MASK, CONTROL, HEADER_V2_SIZE, MAX_MAGIC, Codec
 from winnow.wire.buffers import Bytes, Rows
-from winnow.wire.control import ControlType, control_type, voters
+from winnow.wire.control import ControlType, QuorumRecord, control_type, read_quorum_record
 from winnow.wire.inflate import inflate
 from winnow.wire.plain import Record, each_record
 from winnow.wire.walk import first_bad_crc
@@ -56,6 +56,8 @@ class MetadataValue:
     data: bytes | None
     where: str
     """File and byte of its batch, for errors."""
+    quorum: QuorumRecord | None = None
+    """What a control record says; None for a data record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +106,7 @@ def read_snapshot(
     complete: bool = True,
     budget: Budget | None = None,
 ) -> LogEnd:
-    """Call `use` with each data record of a snapshot, in order. Return the end of the log that the
+    """Call `use` with each record of a snapshot, in order. Return the end of the log that the
     snapshot replaces. Raises CorruptLogError if it is incomplete, before any record is read, or if
     it is damaged, after `use` got the records before that place.
 
@@ -141,7 +143,7 @@ def read_log(
     whole: bool = True,
     budget: Budget | None = None,
 ) -> LogEnd:
-    """Call `use` with each data record at or above offset `start`, in order. Return the end of the
+    """Call `use` with each record at or above offset `start`, in order. Return the end of the
     log. Without a batch at or above `start`, it ends there. `unclean`: no clean shutdown was
     marked. `whole`: if False, continue after missing records, as a broker does. `budget`: limit for
     compressed batches; by default a new budget.
@@ -191,27 +193,6 @@ def read_log(
         torn=torn,
         missing=missing,
     )
-
-
-def read_voters(storage: Storage, directory: str) -> Mapping[int, str]:
-    """Return the `directory.id` of each voter, by node: those of the last record of the log or its
-    newest snapshot that has them. Empty: the quorum can't change (before KIP-853).
-
-    Raises CorruptLogError as `read_log` does.
-    """
-    found: Mapping[int, str] = {}
-    names = [name for _, name in list_snapshots(storage, directory)[:1]]
-    names += [segment_file(base, LOG) for base in log_bases(files_in(storage, directory))]
-    budget = decompression_budget()
-    for path in (f"{directory}/{name}" for name in names):
-        with _mapped(storage, path) as mapped:
-            buf = mapped[: _end_of_whole_batches(mapped)]
-            for rows in _batches(buf, path, least_offset=0):
-                for row in rows[(rows["attributes"] & CONTROL) != 0]:
-                    for record in _records(buf, row, path, budget):
-                        if control_type(record.key) is ControlType.KRAFT_VOTERS:
-                            found = voters(record.value or b"")
-    return found
 
 
 def _mapped(storage: Storage, path: str) -> AbstractContextManager[Bytes]:
@@ -302,10 +283,16 @@ def _check_crcs(buf: Bytes, rows: Rows, path: str) -> None:
 
 
 def _values(buf: Bytes, rows: Rows, path: str, budget: Budget) -> Iterator[MetadataValue]:
-    for row in rows[(rows["attributes"] & CONTROL) == 0]:
-        where = _where(row, path)
+    for row in rows:
+        where, is_control = _where(row, path), int(row["attributes"]) & CONTROL
         for record in _records(buf, row, path, budget):
-            yield MetadataValue(record.offset, record.value, where)
+            quorum = None
+            if is_control:
+                try:
+                    quorum = read_quorum_record(record.key, record.value)
+                except CorruptLogError as error:
+                    raise error.at(f"{where}, offset {record.offset}") from error
+            yield MetadataValue(record.offset, record.value, where, quorum)
 
 
 def _check_footer(buf: Bytes, path: str, budget: Budget) -> None:

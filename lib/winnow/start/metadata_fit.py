@@ -15,12 +15,14 @@ from collections.abc import Mapping
 from winnow.errors import CorruptLogError
 from winnow.logdir.metadata_log import MetadataValue
 from winnow.policy.known_version import METADATA_VERSION, UNSUPPORTED, level_name
+from winnow.wire.control import QuorumRecord
 from winnow.wire.fields import FieldReader
 from winnow.wire.metadata_records import FRAME_VERSION, UUID_SIZE, is_known, uuid_text
 
 _REGISTER, _UNREGISTER, _TOPIC, _PARTITION, _CHANGE, _REMOVE_TOPIC, _FEATURE = 0, 1, 2, 3, 5, 9, 12
 _OF_BROKER = {_UNREGISTER: "unregistered", 7: "fenced", 8: "unfenced", 17: "changed"}
 """Kinds of records that begin with the id and the epoch of a broker."""
+_KRAFT = "kraft.version"
 _BEGIN, _ABORT = 23, 25
 """Records that begin and abort a transaction. What is between them is ignored."""
 _WITH_MIGRATION = 2
@@ -42,7 +44,9 @@ class MetadataFit:
         self._before: tuple[dict[int, int], dict[bytes, set[int]]] | None = None
 
     def see(self, value: MetadataValue) -> None:
-        if self.problem is not None or value.data is None:
+        if self.problem is None and value.quorum is not None:
+            self._see_quorum(value.offset, value.quorum)
+        if self.problem is not None or value.quorum is not None or value.data is None:
             return
         try:
             found = self._why_not(FieldReader(value.data))
@@ -50,6 +54,14 @@ class MetadataFit:
             return  # `decode_metadata_record` says it
         if found is not None:
             self.problem = f"its record at offset {value.offset} does not fit: {found}"
+
+    def _see_quorum(self, offset: int, record: QuorumRecord) -> None:
+        level = record.kraft_version
+        if self._features is None or level is None:
+            return
+        found = _why_not_supported(_KRAFT, level, self._features.get(_KRAFT, UNSUPPORTED))
+        if found is not None:
+            self.problem = f"its record at offset {offset} does not fit: {found}"
 
     def _why_not(self, fields: FieldReader) -> str | None:
         if fields.uvarint("frame version") != FRAME_VERSION:

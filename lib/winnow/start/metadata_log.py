@@ -67,7 +67,9 @@ def own_metadata_log(
             return _empty(directory, f"{METADATA_DIR} is empty")
         problem = Problem(Fate.STOPS, str(error))
     if problem is None and fit.problem is not None:
-        problem = _that_does_not_fit(quorum, f"{METADATA_DIR}: {fit.problem}")
+        problem = _that_does_not_fit(
+            quorum.with_keys(found.voters), f"{METADATA_DIR}: {fit.problem}"
+        )
     if problem is not None:
         return MetadataStart(directory, problem.fate, problem.words, UNKNOWN_TOPICS)
     if loaded.fate is Fate.LOSES:
@@ -122,6 +124,12 @@ def _known_topics(
     in it.
     """
     state = read_cluster_metadata(storage, directory, unclean=True, as_broker=True, see=fit.see)
+    if state.kraft_version and not state.voters:
+        raise CorruptLogError(
+            f"{METADATA_DIR} has kraft.version {state.kraft_version} and no voters",
+            hint="A node does not start with it.",
+        )
+    quorum = quorum.with_keys(state.voters)
     topics = KnownTopics(
         replicas={topic.topic_id: topic.replicas for topic in state.topics.values()},
         in_sync={topic.topic_id: topic.in_sync for topic in state.topics.values()},
@@ -140,6 +148,7 @@ def _known_topics(
         reason,
         topics,
         position=(state.end.epoch, state.end.offset),
+        voters=state.voters,
     )
 
 
@@ -214,8 +223,9 @@ def _newest_in_the_way(storage: Storage, directory: str, loaded: LogStart) -> Pr
     if there is None:
         fate = Fate.STOPS if newest.offset > end else Fate.UNKNOWN
         why = f"and there is no {newest.file}"
-    elif there.is_dir:
-        fate, why = Fate.STOPS, "and it is a directory"
+    elif not there.is_file:
+        what = "a directory" if there.is_dir else "a special file"
+        fate, why = Fate.STOPS, f"and it is {what}"
     elif newest.offset < max(one.offset for one in whole.values()):
         why = "for its epoch, although another snapshot has later records, which may be lost"
     if not why:

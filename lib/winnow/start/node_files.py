@@ -137,7 +137,7 @@ def bootstrap_problem(storage: Storage, log_dir: str) -> str | None:
 
     def count(value: MetadataValue) -> None:
         nonlocal with_bytes
-        with_bytes += bool(value.data)
+        with_bytes += bool(value.data) and value.quorum is None
 
     try:
         read_snapshot(storage, path, count, complete=False)

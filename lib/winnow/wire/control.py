@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import IntEnum
 
-from winnow.wire.fields import FieldReader
+from winnow.wire.fields import FieldReader, wrong
 from winnow.wire.metadata_records import UUID_SIZE, uuid_text
 
 _KEY = struct.Struct(">hh")
@@ -55,16 +56,33 @@ def coordinator_epoch(value: bytes | None) -> int | None:
     return int(epoch) if version >= 0 else None
 
 
-def voters(value: bytes) -> Mapping[int, str]:
-    """Return the `directory.id` of each voter in the value of a KRAFT_VOTERS (`VotersRecord`), by
-    node. Raises CorruptLogError for any other value.
+@dataclass(frozen=True, slots=True)
+class QuorumRecord:
+    """A control record of a KRaft log. None: the record is of another kind."""
+
+    voters: Mapping[int, str] | None = None
+    """The `directory.id` of each voter, by node."""
+    kraft_version: int | None = None
+
+
+def read_quorum_record(key: bytes | None, value: bytes | None) -> QuorumRecord:
+    """Return what a node of a quorum reads in a control record (`ControlRecord.of`). Raises
+    CorruptLogError for a record with which it does not start. Fields of later versions are ignored.
     """
-    fields, found = FieldReader(value), dict[int, str]()
+    kind = control_type(key)
+    if kind not in _FIELDS:
+        raise wrong("a control record of a metadata log", f"the key {(key or b'').hex()}")
+    fields = FieldReader(value or b"")
     fields.number(2, "a version")
-    for _ in range(fields.count()):
+    return _FIELDS[kind](fields)
+
+
+def _voters(fields: FieldReader) -> QuorumRecord:
+    found = dict[int, str]()
+    for _ in range(_length(fields)):
         node = fields.number(4, "a voter")
         found[node] = uuid_text(fields.take(UUID_SIZE, "a directory id"))
-        for _endpoint in range(fields.count()):
+        for _endpoint in range(_length(fields)):
             fields.string("a listener")
             fields.string("a host")
             fields.number(2, "a port")
@@ -73,4 +91,40 @@ def voters(value: bytes) -> Mapping[int, str]:
         fields.tagged()  # of these versions
         fields.tagged()  # of the voter
     fields.tagged()
+    return QuorumRecord(voters=found)
+
+
+def _kraft_version(fields: FieldReader) -> QuorumRecord:
+    level = fields.number(2, "kraft.version")
+    fields.tagged()
+    return QuorumRecord(kraft_version=level)
+
+
+def _of_leader(fields: FieldReader) -> QuorumRecord:
+    fields.number(4, "a leader")
+    return QuorumRecord()
+
+
+def _of_header(fields: FieldReader) -> QuorumRecord:
+    fields.number(8, "a timestamp")
+    return QuorumRecord()
+
+
+def _of_footer(_: FieldReader) -> QuorumRecord:
+    return QuorumRecord()
+
+
+def _length(fields: FieldReader) -> int:
+    found = fields.uvarint("a count") - 1
+    if not 0 <= found <= fields.left:
+        raise wrong("a count that the value has room for", "null" if found < 0 else str(found))
     return found
+
+
+_FIELDS: Mapping[ControlType, Callable[[FieldReader], QuorumRecord]] = {
+    ControlType.LEADER_CHANGE: _of_leader,
+    ControlType.SNAPSHOT_HEADER: _of_header,
+    ControlType.SNAPSHOT_FOOTER: _of_footer,
+    ControlType.KRAFT_VERSION: _kraft_version,
+    ControlType.KRAFT_VOTERS: _voters,
+}

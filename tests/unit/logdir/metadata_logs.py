@@ -14,12 +14,18 @@ from winnow.wire.batch import Codec
 from winnow.wire.plain import Record
 
 LEADER_CHANGE, HEADER, FOOTER, KRAFT_VERSION = 2, 3, 4, 5
+_VALUES = {
+    LEADER_CHANGE: b"\0\0" + b"\0\0\0\x01" + b"\x01\x01\0",
+    HEADER: b"\0\0" + bytes(8) + b"\0",
+    FOOTER: b"\0\0\0",
+    KRAFT_VERSION: b"\0\0" + b"\0\0" + b"\0",
+}
 COMPACT = config("t", "cleanup.policy", "compact")
 
 
 def control(offset: int, *types: int) -> bytes:
     records = [
-        Record(offset + n, 0, b"\x00\x00" + number.to_bytes(2, "big"), b"\x00\x00\x00")
+        Record(offset + n, 0, b"\x00\x00" + number.to_bytes(2, "big"), _VALUES[number])
         for n, number in enumerate(types)
     ]
     return encode_batch(records, control=True, leader_epoch=1)

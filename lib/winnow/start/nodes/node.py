@@ -107,7 +107,7 @@ class Node:
             for node_id, node in others.items()
             if (found := node.own_metadata_log) is not None
         }
-        return with_quorum(own, self.quorum, logs)
+        return with_quorum(own, self.quorum.with_keys(own.voters), logs)
 
     def present(self, topics: KnownTopics) -> Present:
         """Return which partitions have a directory on it. `topics`: with the log directories of

@@ -8,13 +8,10 @@ they elect a leader without any topic, and all nodes take its log.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from winnow.advice import ONLY_WHILE
-from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.metadata import METADATA_DIR
-from winnow.logdir.metadata_log import read_voters
 from winnow.logdir.names import META_PROPERTIES, QUORUM_STATE
 from winnow.policy.server_properties import ServerProperties
 from winnow.start.node_files import quorum_of, quorum_version, voters_of
@@ -43,6 +40,8 @@ class MetadataStart:
     """Epoch and offset of its end."""
     needs_quorum: bool = False
     """The node takes the log from others, if a majority of the voters has it."""
+    voters: Mapping[int, str] = field(default_factory=dict)
+    """See `ClusterMetadata`."""
     caveat: str = ""
     """Why the broker may set other partitions aside than predicted. Empty: the prediction holds."""
 
@@ -64,6 +63,12 @@ class Quorum:
     """Of the log directory with the metadata log."""
     keys: Mapping[int, str] = field(default_factory=dict)
     """The directory id of each voter, by node, where the metadata log has the voters."""
+
+    def with_keys(self, keys: Mapping[int, str]) -> Quorum:
+        """Return the quorum with the voters that the metadata log has, which count above all
+        others. `keys`: see `keys`.
+        """
+        return replace(self, voters=frozenset(keys), keys=keys, doubt="") if keys else self
 
     @property
     def is_alone(self) -> bool | None:
@@ -95,27 +100,15 @@ def quorum_at(
     *,
     directory_id: str | None,
 ) -> Quorum:
-    """Return who votes. The voters in a server.properties count above those of `quorum-state`,
-    which a node may keep from an earlier quorum. `directory_id`: of the log directory with the
-    metadata log.
+    """Return who votes, if the metadata log does not say it. The voters in a server.properties
+    count above those of `quorum-state`, which a node may keep from an earlier quorum.
+    `directory_id`: of the log directory with the metadata log.
     """
-    quorum = _by_files(storage, directory, node_id, server)
-    keys: Mapping[int, str] = {}
-    if quorum.can_change:
-        with suppress(FAILS_ONE_PARTITION):  # what is wrong with the log is found elsewhere
-            keys = read_voters(storage, directory)
-    stated = quorum.voters or frozenset(keys) or None
-    return replace(quorum, voters=stated, directory_id=directory_id, keys=keys)
-
-
-def _by_files(
-    storage: Storage, directory: str, node_id: int | None, server: ServerProperties | None
-) -> Quorum:
     stated = voters_of(storage, directory) or None
     if server is None:
         state = quorum_of(storage, directory)
         changes = state is not None and quorum_version(state) == 1
-        return Quorum(node_id, stated, can_change=changes)
+        return Quorum(node_id, stated, can_change=changes, directory_id=directory_id)
     named, doubt = server.voters, ""
     if named is not None and stated not in {None, named}:
         doubt = f"{QUORUM_STATE} names {_voters(stated)}, and {server.file} {_voters(named)}"
@@ -123,7 +116,8 @@ def _by_files(
         doubt = f"{QUORUM_STATE} names this node as a voter, and {server.file} no controller"
     state = quorum_of(storage, directory)
     changes = named is None if state is None else quorum_version(state) == 1
-    return Quorum(node_id, named or stated, doubt, server.is_controller, changes)
+    is_controller = server.is_controller
+    return Quorum(node_id, named or stated, doubt, is_controller, changes, directory_id)
 
 
 def with_quorum(
