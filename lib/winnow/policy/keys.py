@@ -55,7 +55,7 @@ def parse_topic_value(name: str, text: str, *, where: str) -> Value | Ignored | 
     """
     key = BY_TOPIC_NAME.get(name)
     if key is not None:
-        return _parse(name, text, key.kind, key.allowed, where=where)
+        return parse_value(name, text, key.kind, key.allowed, where=where)
     if name in TOPIC_KEYS:
         _check_ignored(name, text, where=where)
         return Ignored(name)
@@ -77,7 +77,7 @@ def parse_broker_value(name: str, text: str, *, where: str) -> Value | Ignored |
     if row is None:
         return Ignored(name) if is_meaningless_broker_key(name) else None
     synonym = row[1]
-    value = _parse(name, text, synonym.kind, synonym.allowed, where=where)
+    value = parse_value(name, text, synonym.kind, synonym.allowed, where=where)
     if isinstance(value, int) and not isinstance(value, bool):
         unlimited = synonym.allowed == UNLIMITED_OR_POSITIVE and value < 0
         return -1 if unlimited else value * synonym.unit
@@ -107,7 +107,7 @@ def unknown_key(name: str, names: list[str], *, where: str) -> UsageError:
 def _check_ignored(name: str, text: str, *, where: str) -> None:
     accepted = TOPIC_KEYS[name]
     if isinstance(accepted, tuple):
-        _parse(name, text, *accepted, where=where)
+        parse_value(name, text, *accepted, where=where)
         return
     parts = (part.strip() for part in text.split(","))
     if not accepted(",".join(parts)):
@@ -119,7 +119,7 @@ def _check_ignored(name: str, text: str, *, where: str) -> None:
         )
 
 
-def _parse(name: str, text: str, kind: ConfigType, allowed: Range, *, where: str) -> Value:
+def parse_value(name: str, text: str, kind: ConfigType, allowed: Range, *, where: str) -> Value:
     text = text.strip()
     value = _read(text, kind)
     if value is None:

@@ -188,7 +188,17 @@ def _refused_properties(version: str, kind: str) -> Iterator[State]:
     """Values in server.properties that a broker refuses."""
     if kind != "alone":
         return
-    for line in ("log.retention.hours=abc", "log.segment.bytes=1024", "log.cleanup.policy=foo"):
+    for line in (
+        "log.retention.hours=abc",
+        "log.segment.bytes=1024",
+        "log.cleanup.policy=foo",
+        "num.io.threads=0",
+        "auto.create.topics.enable=yes",
+        "message.max.bytes=",
+        *(() if VERSIONS[version].zookeeper else ("compression.type=x", "process.roles=Broker")),
+        *(() if VERSIONS[version].zookeeper else ("controller.quorum.voters=1@localhost",)),
+        *(() if VERSIONS[version].zookeeper else ("queued.max.request.bytes=1",)),
+    ):
         yield _changed(version, kind, [("write", SETTINGS_FILE, f"log.dirs=@/a\n{line}")])
 
 
@@ -227,6 +237,37 @@ def _metadata_records(version: str, kind: str) -> Iterator[State]:
     yield _changed(version, kind, [("record", log, "unknown", "99")])
     for key, value in REFUSED + ACCEPTED:
         yield _changed(version, kind, [("record", log, "topic-config", "d", key, value)])
+
+
+def _control_records(version: str, kind: str) -> Iterator[State]:
+    """Control records at the end of the metadata log that a node can't read, or that it can't use:
+    their keys and values in hex.
+    """
+    if kind != "alone" or VERSIONS[version].zookeeper:
+        return
+    log = f"{METADATA}/{0:020d}.log"
+    voters, kraft_version, leader = "00000006", "00000005", "00000002"
+    for key, value in (
+        *((voters, value) for value in ("", "0000", "00000000", "0000ffffffff07")),
+        *((kraft_version, value) for value in ("000000000000", "0000000100", "0000000900")),
+        *((leader, value) for value in ("", "0000")),
+        ("00000063", "0000"),  # of an unknown kind
+        ("00000001", "000000000000"),  # a COMMIT
+        ("00", "0000"),
+    ):
+        yield _changed(version, kind, [("control-record", log, key, value)])
+
+
+def _special_files(version: str, kind: str) -> Iterator[State]:
+    """A named pipe in place of a file of the metadata log, and one that a broker ignores."""
+    if kind != "alone" or VERSIONS[version].zookeeper:
+        return
+    root = unpacked(f"starts-{version}") / kind
+    newest = str(max(root.glob(f"{METADATA}/*.checkpoint")).relative_to(root))
+    yield _changed(version, kind, [("remove", newest), ("fifo", newest)])
+    later = f"{METADATA}/{100000:020d}-{9:010d}.checkpoint"
+    yield _changed(version, kind, [("fifo", later)])
+    yield _changed(version, kind, [("fifo", "a/notes")])
 
 
 REFUSED = (
@@ -340,6 +381,8 @@ OF: tuple[Of, ...] = (
     _refused_properties,
     _gaps,
     _metadata_records,
+    _control_records,
+    _special_files,
     _markers,
     _numbers,
     _lost_segments,

@@ -65,6 +65,10 @@ def test_accepted_and_unknown_topic_configs(key: str, value: str) -> None:
         ("log.retention.hours=${file:/etc/x:y}", False),
         ("log.retention.hours=-1", False),
         ("some.plugin=abc", False),
+        ("num.io.threads=0", True),
+        ("num.io.threads=${file:/etc/x:y}", False),
+        ("zookeeper.session.timeout.ms=x", False),
+        ("process.roles=broker,foo", True),
     ],
 )
 def test_server_properties(line: str, *, is_refused: bool) -> None:

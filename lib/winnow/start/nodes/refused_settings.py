@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from winnow.policy.broker_values import why_value_refused
 from winnow.policy.describe import DescribedConfigs, SettingEntry, out_of_range
 from winnow.policy.keys import TOPIC_NAMES, Wrong
+from winnow.policy.other_properties import from_providers
 from winnow.policy.server_properties import ServerProperties
 from winnow.policy.versions import KnownVersion
 
@@ -35,7 +37,12 @@ def why_refused(
     """
     names = TOPIC_NAMES - (_BEFORE_4 if kafka.newest.major >= 4 else frozenset())
     if server is not None:
-        wrong = server.refused or _first_out_of_range(server.entries, kafka)
+        unknown = from_providers(server.own)
+        wrong = (
+            server.refused
+            or _first_out_of_range(server.entries, kafka)
+            or why_value_refused(server.own, kafka, file=server.file, unknown=unknown)
+        )
         if wrong is not None:
             return f"the broker refuses a setting: {wrong}"
     for (kind, topic), entries in own.entries.items():
