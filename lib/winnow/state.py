@@ -85,6 +85,8 @@ class Segment:
     """maxTimestamp of the first batch, -1 if unknown. Only for `max.compaction.lag.ms` (S3.4)."""
     log_stamp: tuple[int, ...] = field(default=(), compare=False)
     """`Entry.stamp` of the `.log`."""
+    log_links: int = field(default=1, compare=False)
+    """`Entry.links` of the `.log`: its bytes stay until all names are removed."""
     rebuilt: tuple[int, int] | None = field(default=None, compare=False)
     """Sizes of the `.index` and the `.timeindex` that a broker rebuilds when it recovers this
     segment (S8.2). Those on disk are then not read. None: they are used as they are.

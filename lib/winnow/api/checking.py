@@ -165,7 +165,8 @@ def doctor(
     given, paths = Request.of(asked, touch=False), names(log_dirs, "log_dirs")
     with opened(spark, paths, given) as (dirs, request, notes):
         diagnosis = diagnose(spark.sparkContext, dirs, request, deep=deep)
-        diagnosis, running = replace(diagnosis, notes=notes), bool(views())
+        diagnosis = replace(diagnosis, notes=(*notes, *diagnosis.notes))
+        running = bool(views())
     # A partition is in trouble only if a second read view shows it (S8.11).
     for _ in range(_ATTEMPTS if running else 0):
         if diagnosis.exit_code != CorruptLogError.exit_code:
@@ -175,7 +176,7 @@ def doctor(
         with opened(spark, paths, given) as (dirs, request, notes):
             again = diagnose(spark.sparkContext, dirs, request, deep=deep)
         troubles = (t for t in again.troubles if (t.log_dir, t.topic, t.partition) in seen)
-        diagnosis = replace(again, notes=notes, troubles=tuple(troubles))
+        diagnosis = replace(again, notes=(*notes, *again.notes), troubles=tuple(troubles))
         if diagnosis.troubles:
             break
     return diagnosis

@@ -20,7 +20,7 @@ from winnow.cleaning.result import RETAINED, PartitionResult
 from winnow.clock import ms_since
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.commit.retain import delete_segments, follow_log_start
-from winnow.policy.free import file_bytes, oldest_first
+from winnow.policy.free import freed_by_deletion, oldest_first
 from winnow.policy.retention import (
     all_committed,
     blocked_at,
@@ -56,7 +56,7 @@ def _works(planned: Sequence[Planned]) -> dict[int, PlannedPartition]:
 def freed_bytes(planned: Sequence[Planned], results: Sequence[PartitionResult]) -> int:
     """Return the bytes that the plans free where carried out, of all files of the segments."""
     return sum(
-        file_bytes(segment)
+        freed_by_deletion(segment)
         for item, result in zip(planned, results, strict=True)
         if isinstance(item, PlannedPartition) and RETAINED in result.actions
         for segment in item.plan.deleted

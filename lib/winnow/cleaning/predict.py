@@ -17,7 +17,7 @@ from winnow.cleaning.result import PartitionResult, Setting
 from winnow.cleaning.rewrite.compaction import Estimate, Estimated
 from winnow.cleaning.space import Room, batches, needed_bytes, no_space
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, WinnowError
-from winnow.policy.free import file_bytes
+from winnow.policy.free import freed_by_deletion
 from winnow.runtime.failure import Failure, failure
 from winnow.storage.places import Places, free_bytes
 
@@ -101,7 +101,7 @@ def _fit(
             results[number] = report.failed(ready.item, no_space(needed, left, request))
             continue
         peak = max(peak, needed)
-        sources = sum(file_bytes(s) for group in ready.job.groups for s in group.segments)
+        sources = sum(freed_by_deletion(s) for group in ready.job.groups for s in group.segments)
         room.take(directory, ready.job.most_bytes - (0 if request.keep_replaced else sources))
     return peak, results
 
@@ -124,7 +124,7 @@ def _freed_first(planned: Sequence[Planned]) -> Counter[Hashable]:
     freed = Counter[Hashable]()
     for item in planned:
         if isinstance(item, PlannedPartition) and not item.plan.compaction and item.plan.deleted:
-            deleted_bytes = sum(segment.log_bytes for segment in item.plan.deleted)
+            deleted_bytes = sum(map(freed_by_deletion, item.plan.deleted))
             freed[Places().volume(item.state.directory).key] += deleted_bytes
     return freed
 

@@ -32,7 +32,7 @@ from winnow.logdir.live.read_view import view_notes
 from winnow.logdir.lock import locked
 from winnow.logdir.survey import LogDir, check_one_node, strangers_in, survey_log_dirs, topics_of
 from winnow.logdir.torn import behind_in, torn
-from winnow.policy.free import file_bytes
+from winnow.policy.free import file_bytes, linked_note
 from winnow.runtime.cancel import cancelling_jobs
 from winnow.runtime.garbage import seldom_collecting
 from winnow.runtime.same_directories import same_directories
@@ -197,6 +197,7 @@ def _notes(dirs: Sequence[LogDir], planned: Sequence[Planned]) -> Iterator[str]:
     yield from strangers_in(dirs)
     states = states_of(planned)
     yield from (torn(d.path, behind) for d in dirs if (behind := behind_in(d, states)))
+    yield from linked_note(states.values())
     known = (item for item in planned if isinstance(item, SelectedPartition))
     names = [str(item.place.topic_partition) for item in known if item.put_right]
     if names:

@@ -136,6 +136,7 @@ def _segments(
             last_timeindex_timestamp=timestamp,
             first_batch_max_timestamp=first_max_timestamp(head),
             log_stamp=stamp_of(status[log]),
+            log_links=status[log].st_nlink,
         )
         for base, log, (index_bytes, timeindex_bytes), timestamp, head in zip(
             bases, logs, sizes, timestamps.tolist(), first_bytes, strict=True

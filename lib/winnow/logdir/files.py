@@ -100,6 +100,7 @@ def segment_of(
         log_bytes=log.size,
         log_mtime_ms=log.mtime_ms,
         log_stamp=log.stamp,
+        log_links=log.links,
         index_bytes=index_bytes,
         timeindex_bytes=timeindex_bytes,
         txnindex_bytes=txnindex_bytes,

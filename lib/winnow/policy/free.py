@@ -5,16 +5,39 @@ allows to delete (S7.2, S7.3).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from winnow.policy.plan import RetentionPlan
 from winnow.state import PartitionState, Segment
-from winnow.words import counted
+from winnow.words import counted, first_few, size
+
+_SHOWN = 5
 
 
 def file_bytes(segment: Segment) -> int:
     return segment.log_bytes + sum(size or 0 for size in segment.index_sizes)
+
+
+def freed_by_deletion(segment: Segment) -> int:
+    """Return the bytes that the deletion of a segment frees: none if its log has another name."""
+    return file_bytes(segment) if segment.log_links == 1 else 0
+
+
+def linked_note(states: Iterable[PartitionState]) -> Iterator[str]:
+    """Yield that logs have other names, whose bytes no verb frees."""
+    linked = [
+        (state, sum(one.log_bytes for one in state.segments if one.log_links > 1))
+        for state in states
+    ]
+    found = [(state, count) for state, count in linked if count]
+    if found:
+        names = [str(state.topic_partition) for state, _ in found]
+        yield (
+            f"logs of {first_few(names, _SHOWN)} have other names (hard links), as after `cp -l`: "
+            f"{size(sum(count for _, count in found))} stay on the disk until these names are "
+            "removed, too"
+        )
 
 
 def oldest_first(
@@ -37,7 +60,7 @@ def oldest_first(
     for segment, which in heapq.merge(*may_go, key=lambda item: item[0].largest_timestamp):
         if freed >= wanted:
             break
-        freed += file_bytes(segment)
+        freed += freed_by_deletion(segment)
         taken[which] += 1
     return [_first(state, plan, count) for (state, plan), count in zip(plans, taken, strict=True)]
 

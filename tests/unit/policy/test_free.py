@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winnow.policy.free import file_bytes, oldest_first
+from winnow.policy.free import file_bytes, linked_note, oldest_first
 from winnow.policy.plan import RetentionPlan
 from winnow.state import PartitionState, Segment, TopicPartition
 
@@ -110,3 +110,17 @@ def test_no_more_is_deleted_than_allowed_and_needed(plans: list[Plan], wanted: i
 def test_segment_size_includes_its_index_files() -> None:
     assert file_bytes(replace(segment(0), txnindex_bytes=34)) == 100 + 8 + 12 + 34
     assert file_bytes(replace(segment(0), index_bytes=None, timeindex_bytes=None)) == 100
+
+
+def test_log_with_another_name_frees_nothing() -> None:
+    state, plan = partition(1, 2, 3, 4, taken=3)
+    linked = (replace(state.segments[0], log_links=2), *state.segments[1:])
+    assert plan is not None
+    state, plan = replace(state, segments=linked), replace(plan, deleted=linked[:3])
+    one = file_bytes(linked[1])
+    assert bases(oldest_first([(state, plan)], wanted=one)) == [[0, 10]]
+    [note] = linked_note([state])
+    assert note.startswith(
+        "logs of t-0 have other names (hard links), as after `cp -l`: 100 B stay"
+    )
+    assert not [*linked_note([partition(1, 2, taken=1)[0]])]

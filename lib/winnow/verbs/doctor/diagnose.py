@@ -27,6 +27,7 @@ from winnow.logdir.names import CLEANER_CHECKPOINT, LOCK, LOG, segment_file
 from winnow.logdir.survey import LogDir, strangers_in
 from winnow.logdir.torn import behind_in
 from winnow.policy.cleanable import CleanableRange, segments_between
+from winnow.policy.free import linked_note
 from winnow.policy.sources import REPLACE_CLEANER
 from winnow.runtime.throttle import BESIDE_BROKER
 from winnow.start.broker import expected_starts
@@ -127,6 +128,7 @@ def diagnose(
             result.error is not None and result.error_code == NoSpaceError.exit_code
             for _, result in sure
         ),
+        notes=tuple(linked_note(states_of(planned).values())),
         deep=Reading(bytes=read, seconds=None if rate_of_all is None else read / rate_of_all),
         census=take_census(sc, compacted, now=request.now, progress=request.progress)
         if deep
@@ -245,7 +247,12 @@ def _gains(sure: Sequence[_Sure], rate: float | None) -> Iterator[Gain]:
         yield Gain(
             what="retention",
             partitions=len(retained),
-            freed_bytes=sum(segment.log_bytes for plan in retained for segment in plan.deleted),
+            freed_bytes=sum(
+                segment.log_bytes
+                for plan in retained
+                for segment in plan.deleted
+                if segment.log_links == 1
+            ),
             freed_inodes=sum(_files(segment) for plan in retained for segment in plan.deleted),
             seconds=_RETENTION_SECONDS * len(retained),
         )
