@@ -304,7 +304,7 @@ def _log_dir_start(
         logs = [
             max(pair, key=lambda log: log.fate.harm) for pair in zip(logs, not_served, strict=True)
         ]
-    fates = [*reasons.values(), *(log.fate for log in logs)]
+    fates = [*reasons.values(), *(log.harm for log in logs)]
     return LogDirStart(
         path=log_dir.path,
         fate=worst(*fates),

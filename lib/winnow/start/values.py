@@ -6,8 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from winnow.logdir.names import DirectoryKind
 from winnow.pickling import pickled_by_fields
 from winnow.state import TopicPartition
+
+_FUTURE = f"-{DirectoryKind.FUTURE.value}"
 
 
 class Fate(StrEnum):
@@ -67,6 +70,18 @@ class LogStart:
     """Why records are missing whatever the start does. Empty: nothing shows a loss."""
     advice: str = ""
     """How to get these records back."""
+
+    @property
+    def harm(self) -> Fate:
+        """The fate as far as it does harm: none if a replica that was being moved is set aside
+        before it has a record, for the current log has all.
+        """
+        is_empty = (
+            self.log_start_offset is not None and self.log_start_offset == self.log_end_offset
+        )
+        if self.fate is Fate.SET_ASIDE and is_empty and self.name.endswith(_FUTURE):
+            return Fate.LOADS
+        return self.fate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,10 +141,17 @@ def _harm(seen: Seen, undamaged: Seen) -> str:
     """What a start that is called safe must not do. Empty: it does none of it."""
     if seen.offline:
         return f"offline {','.join(seen.offline)}"
-    if aside := [path for path, name in seen.renamed.items() if name.endswith("-stray")]:
+    aside = [path for path, name in seen.renamed.items() if name.endswith("-stray")]
+    if aside := [path for path in aside if not _is_empty_copy(path, seen)]:
         return f"set aside {','.join(aside)}"
     anew = [path for path in seen.created if _was(path, undamaged)]
     return f"made anew {','.join(anew)}" if anew else ""
+
+
+def _is_empty_copy(path: str, seen: Seen) -> bool:
+    """Whether it is a replica that was being moved, and has no record yet."""
+    loaded = seen.loaded.get(path)
+    return path.endswith(SOON_ELSEWHERE) and loaded is not None and loaded.start == loaded.end
 
 
 def _was(path: str, undamaged: Seen) -> bool:

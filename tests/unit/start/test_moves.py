@@ -106,3 +106,15 @@ def test_log_with_the_id_of_another_topic_may_leave_all_partitions_without_a_lea
     [reason] = start.reasons
     assert reason.startswith("at c-tomb-0 the broker gives up making leaders")
     assert "possibly all" in reason
+
+
+def test_future_log_without_a_record_may_be_set_aside(log_dir: Path, second: Path) -> None:
+    """A broker that is killed when it begins a move leaves such a directory."""
+    (second / FUTURE).mkdir()
+    start = start_of(log_dir, second)
+    assert [log.name for log in start.logs(Fate.SET_ASIDE)] == [FUTURE]
+    assert start.is_safe
+    (second / FUTURE).rmdir()
+    copy_tree(log_dir / "c-tomb-0", second / FUTURE)
+    (second / FUTURE / "partition.metadata").unlink()
+    assert not start_of(log_dir, second).is_safe
