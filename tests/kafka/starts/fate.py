@@ -150,15 +150,19 @@ def _loaded(log: str, renamed: Mapping[str, str]) -> dict[str, Loaded]:
     watermarks = {name: int(offset) for name, offset in WATERMARK.findall(log)}
     leading = set(LEADS.findall(log))
     old_names = {new: old for old, new in renamed.items()}
+    whole = {found["dir"] for found in COMPLETED.finditer(log)}
     logs = {}
     for found in COMPLETED.finditer(log):
         directory = old_names.get(found["dir"], found["dir"])
         aside = directory in renamed
+        # A broker names a replica that is being moved like the current one.
+        plain = re.sub(r"\.[^.]+-future$", "", directory)
+        logged = directory if plain in whole else plain
         name = Path(directory).name
         logs[directory] = Loaded(
             start=int(found["start"]),
             end=int(found["end"]),
-            recovered=tuple(sorted(recovered.get(directory, ()))),
+            recovered=tuple(sorted(recovered.get(logged, ()))),
             watermark=None if aside else watermarks.get(name),
             leads=not aside and name in leading,
         )

@@ -14,6 +14,7 @@ from winnow.logdir.lookup import Segments
 from winnow.logdir.names import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
+    MAX_LONG,
     RECOVERY_POINT_CHECKPOINT,
     TXNINDEX,
     segment_file,
@@ -38,6 +39,7 @@ from winnow.verbs.verify.directories import (
     reported,
 )
 from winnow.verbs.verify.findings import Checked, Finding, Scope
+from winnow.verbs.verify.gaps import gaps_note
 from winnow.verbs.verify.gone import gone_directories
 from winnow.verbs.verify.kinds import Kind
 from winnow.verbs.verify.logs import LogCheck, LogFile
@@ -135,6 +137,7 @@ def sweep(
         topics=topics,
     )
     total, copies = Checked(partitions=len(places)), []
+    ends = list[tuple[Scope, list[tuple[int, int]]]]()
     of_places = zip(directories, read, strict=True)
     for path, log_dir in zip(log_dirs, checked, strict=True):
         findings += log_dir.findings
@@ -142,6 +145,12 @@ def sweep(
         findings += (finding for finding in outside if finding.log_dir == path)
         for place, (directory, found) in zip(log_dir.partitions, of_places, strict=False):
             logs = list(map(_log_check, directory.logs, found))
+            whole = zip(directory.logs, logs, strict=True)
+            offsets = (
+                (log.base_offset, MAX_LONG if one.findings else one.next_offset)
+                for log, one in whole
+            )
+            ends.append((place, sorted(offsets)))
             with reported(findings, place, "", Kind.UNREADABLE):
                 here = [*all_findings(place, directory, logs)]
                 findings += here
@@ -153,7 +162,8 @@ def sweep(
                     }
             total = sum((check.checked for check in logs), total)
         copies += [torn(path, behind)] if behind else []
-    notes = (*copies, *(note for log_dir in checked for note in log_dir.notes), *unused)
+    gaps = gaps_note(ends, choice.metadata)
+    notes = (*copies, *gaps, *(note for log_dir in checked for note in log_dir.notes), *unused)
     findings = [*with_copies(Places(), findings, log_dirs)]
     return SweepResult(checked=total, findings=tuple(findings), notes=notes, log_dirs=len(checked))
 
