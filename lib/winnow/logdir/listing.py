@@ -161,11 +161,9 @@ def _look(storage: Storage, directory: str, entries: Sequence[Entry] | None = No
             "not a regular file",
             expected="a file",
             # The lock does not protect the target of a link, and deleting the link would leave it.
-            found="a symbolic link"
-            if entry.is_link
-            else "a directory"
-            if entry.is_dir
-            else "a special file",
+            found={entry.is_dir: "a directory", entry.is_link: "a symbolic link"}.get(
+                True, "a special file"
+            ),
             where=f"{directory}/{entry.name}",
             hint="Winnow skips the partition. Find out what happened to the segment.",
         )
@@ -331,10 +329,9 @@ def resolve(
     `list_below`. The high watermark is lowered to it and to the active segment, so that no rule
     applies to what lies above (S8.2). `lost_bytes`: see `PartitionState`.
 
-    Raises CorruptLogError if there is no segment, or if the checkpoint's log start offset lies
-    beyond the log end offset: a broker would then delete the whole log (S6.3). Raises
-    LostSegmentError if it ends below another checkpoint, after an unclean shutdown only if
-    `.deleted` files may have its end: Winnow then changes nothing beside the only copy.
+    Raises CorruptLogError without a segment, and for a log start offset beyond the log end offset:
+    a broker deletes the log then (S6.3). Raises LostSegmentError if it ends below another
+    checkpoint; without a clean shutdown only if `.deleted` files may have its end.
     """
     if not listing.segments:
         raise CorruptLogError(
@@ -372,9 +369,7 @@ def resolve(
     log_start = max(log_start_checkpoint or 0, listing.segments[0].base_offset)
     committed = checkpoints.high_watermark.get(topic_partition)
     high_watermark = min(max(committed or 0, log_start), log_end_offset)
-    lost = None
-    if not committed and log_start < log_end_offset:
-        lost = _lost_high_watermark(checkpoints, committed)
+    is_lost = not committed and log_start < log_end_offset
     if trusted_end is not None:
         high_watermark = min(high_watermark, trusted_end, listing.segments[-1].base_offset)
     return PartitionState(
@@ -390,7 +385,7 @@ def resolve(
         leader_epochs=listing.leader_epochs,
         trusted_end=trusted_end,
         lost_bytes=lost_bytes,
-        lost_high_watermark=lost,
+        lost_high_watermark=_lost_high_watermark(checkpoints, committed) if is_lost else None,
         recovered=listing.recovered,
     )
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.kafka.judge.jars import installation, java
 from tests.kafka.judge.test_settings_of_versions import VERSIONS
-from winnow.policy.broker_values import settings_of, why_value_refused
 from winnow.policy.versions import asked_version
+from winnow.start.nodes.broker_values import settings_of, why_value_refused
 
 KRAFT = {
     "process.roles": "broker,controller",

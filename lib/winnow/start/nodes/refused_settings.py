@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from winnow.policy.broker_values import why_value_refused
 from winnow.policy.describe import DescribedConfigs, SettingEntry, out_of_range
 from winnow.policy.keys import TOPIC_NAMES, Wrong
 from winnow.policy.other_properties import from_providers
 from winnow.policy.server_properties import ServerProperties
 from winnow.policy.versions import KnownVersion
+from winnow.start.nodes.broker_values import why_value_refused
 
 _BEFORE_4 = frozenset(
     (
