@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.unit.policy.states import NOW, config, partition, segment
+from winnow.cleaning.plan.partitions import SkippedPartition
 from winnow.policy.decide import decide
+from winnow.policy.plan import Reason
 from winnow.state import Segment
-from winnow.verbs.doctor.waiting import due_since, expired_since, uncommitted_since
+from winnow.survey.place import PartitionPlace
+from winnow.verbs.doctor.waiting import (
+    due_since,
+    expired_since,
+    uncommitted_in,
+    uncommitted_since,
+)
 
 HOUR = 3_600_000
 
@@ -68,3 +78,14 @@ def test_uncommitted_since_the_first_segment_above_the_high_watermark() -> None:
     assert uncommitted_since(partition(logs, end=40, high_watermark=15)) == NOW - 5 * HOUR
     inside = partition(logs, end=40, high_watermark=35)
     assert uncommitted_since(inside) == logs[3].log_mtime_ms
+
+
+def test_uncommitted_records_are_found_where_the_settings_are_unknown() -> None:
+    logs = [written(0, 9), written(10, 8), written(20, 5)]
+    state = partition(logs, end=30, high_watermark=15)
+    place = PartitionPlace(state.log_dir, state.topic_partition)
+    unknown = SkippedPartition(place, None, Reason("S9.2", "unknown"), state=state)
+    (held,) = uncommitted_in([unknown], {state.log_dir: None}, now=NOW)
+    assert (held.topic, held.since) == (state.topic_partition.topic, NOW - 5 * HOUR)
+    assert [*uncommitted_in([unknown], {}, now=NOW)] == []
+    assert [*uncommitted_in([replace(unknown, state=None)], {state.log_dir: None}, now=NOW)] == []

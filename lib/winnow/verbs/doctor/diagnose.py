@@ -119,7 +119,7 @@ def diagnose(
         troubles=tuple(sorted(_troubles(planned, sure), key=lambda one: one.error is None)),
         held=(
             *held_in(items, now=request.now),
-            *uncommitted_in(items, starts, now=request.now),
+            *uncommitted_in(planned, starts, now=request.now),
         ),
         preparations=preparations_of(usable, request.stop),
         strangers=strangers_in(log_dirs),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
-from winnow.cleaning.plan.partitions import PlannedPartition
+from winnow.cleaning.plan.partitions import Planned, PlannedPartition
 from winnow.policy.cleanable import oldest_first_batch, segments_between
 from winnow.policy.plan import PartitionPlan
 from winnow.state import PartitionState, Segment
@@ -124,13 +124,15 @@ def expired_since(plan: PartitionPlan, now: int) -> int | None:
     return min(known, default=None)
 
 
-def uncommitted_in(
-    items: Iterable[PlannedPartition], starts: Starts, *, now: int
-) -> Iterator[Held]:
-    """Yield partitions of running brokers whose high watermark has been below records for long."""
+def uncommitted_in(items: Iterable[Planned], starts: Starts, *, now: int) -> Iterator[Held]:
+    """Yield partitions of running brokers whose high watermark has been below records for long,
+    also if their settings are unknown.
+    """
     for item in items:
         state = item.state
-        if item.place.log_dir not in starts or state.lost_high_watermark is not None:
+        if item.place.log_dir not in starts or state is None:
+            continue
+        if state.lost_high_watermark is not None:
             continue
         if state.high_watermark >= state.log_end_offset:
             continue
@@ -161,7 +163,7 @@ def _above(state: PartitionState) -> list[Segment]:
     return [s for s in state.segments if s.base_offset >= state.high_watermark]
 
 
-def _not_before_start(since: int | None, item: PlannedPartition, starts: Starts) -> int | None:
+def _not_before_start(since: int | None, item: Planned, starts: Starts) -> int | None:
     """Return the later of a time and the start of the broker."""
     started = starts.get(item.place.log_dir)
     return since if since is None or started is None else max(since, started)
