@@ -29,10 +29,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "lib")]
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cache" / "numba"))
 
 from benchmarks.cases import Case  # noqa: E402 - needs the path above
-from benchmarks.cold import cpu_of_tree  # noqa: E402
 from benchmarks.data import NOW, DataSet, data_set, fresh_copy, warm_page_cache  # noqa: E402
 from benchmarks.machine import describe_machine, say  # noqa: E402
-from benchmarks.peak import PeakMemory  # noqa: E402
+from benchmarks.peak import PeakMemory, tree_of  # noqa: E402
+from winnow.runtime.side_by_side import repeating  # noqa: E402
 
 CASE = Case("notebook", value_bytes=1024)
 KEY = "key binary, offset bigint"
@@ -135,17 +135,38 @@ def steps(log_dir: str, topic_configs: str) -> Iterator[Step]:
     yield "`plan.execute()`", lambda names: names["plan"].execute()
 
 
+class Cpu:
+    """CPU seconds of this process and of all that it starts, also of those that end."""
+
+    def __init__(self) -> None:
+        self._ticks: dict[int, int] = {}
+
+    def look(self) -> None:
+        for pid in tree_of(os.getpid()):
+            try:
+                stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+            except OSError:
+                continue  # it has ended
+            self._ticks[pid] = sum(map(int, stat.rpartition(")")[2].split()[11:13]))
+
+    @property
+    def seconds(self) -> float:
+        self.look()
+        return sum([*self._ticks.values()]) / os.sysconf("SC_CLK_TCK")
+
+
 def measure(log_dir: str, topic_configs: str) -> Iterator[Taken]:
     """Yield each step with its seconds, its CPU seconds, and the peak of the memory of all
     processes, in bytes: of Python and Java together, and of Java alone.
     """
     names: dict[str, Any] = {}
+    cpu = Cpu()
     for name, call in steps(log_dir, topic_configs):
-        with PeakMemory(os.getpid()) as peak:
-            began, cpu = time.perf_counter(), cpu_of_tree(os.getpid())
+        with PeakMemory(os.getpid()) as peak, repeating(cpu.look, every_s=0.5):
+            began, before = time.perf_counter(), cpu.seconds
             call(names)
-            seconds, cpu = time.perf_counter() - began, cpu_of_tree(os.getpid()) - cpu
-        yield name, seconds, cpu, peak.anonymous_bytes, peak.jvm_bytes
+            seconds, after = time.perf_counter() - began, cpu.seconds
+        yield name, seconds, after - before, peak.anonymous_bytes, peak.jvm_bytes
     names["spark"].stop()
 
 

@@ -90,3 +90,23 @@ def _parameters(function: ast.FunctionDef) -> int:
     given = function.args
     every = [*given.posonlyargs, *given.args, *given.kwonlyargs]
     return len([one for one in every if one.arg not in {"self", "cls"}])
+
+
+UNCLEAR = (
+    "archiving Java's classes",
+    "unknown how much is freed",
+    "environment is not in the configuration",
+    "found its lock held",
+    "nothing tells the version",
+    "be undone any more",
+    "talk to nobody",
+    "has no such option",
+    "its high watermark is",
+)
+"""What users read and did not understand, and what was reworded."""
+
+
+def test_phrases_that_users_did_not_understand_are_gone() -> None:
+    files = [*FILES, *SCRIPTS, *(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
+    texts = {str(file.relative_to(ROOT)): file.read_text(encoding="utf-8") for file in files}
+    assert [(name, p) for name, text in texts.items() for p in UNCLEAR if p in text] == []

@@ -54,6 +54,16 @@ def test_write_that_names_no_format_is_refused_by_the_source(spark: SparkSession
     assert "Traceback" not in str(caught.value)
 
 
+def test_session_that_knows_the_source_is_not_warned_that_it_is_replaced(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def register(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(type(spark.dataSource), "register", register)
+    winnow.register(spark)
+
+
 def test_other_formats_are_not_refused(spark: SparkSession) -> None:
     assert spark.readStream.format("rate").load().isStreaming
     spark.range(1).write.format("noop").mode("append").save()

@@ -43,6 +43,9 @@ def register(spark: SparkSession) -> None:
     """
     use_this_python(spark.sparkContext)
     refuse_by_name(KafkaLogSource.name())
+    state = spark._jsparkSession.sessionState()  # noqa: SLF001 - pyspark can't ask for a source
+    if state.dataSourceManager().dataSourceExists(KafkaLogSource.name()):
+        return  # Spark would replace it, with a warning
     try:
         spark.dataSource.register(KafkaLogSource)
     except AnalysisException as error:
