@@ -16,7 +16,7 @@ from typer.main import get_command
 
 from winnow.cli.app import app
 from winnow.cli.call import INTERRUPTED
-from winnow.cli.out import complain, errors, guard_streams, tell_json
+from winnow.cli.out import complain, errors, flush_streams, guard_streams, tell_json
 from winnow.cli.signals import Ended, end_by_signals, end_with_jvm, interrupt_behind
 from winnow.cli.streams import own_streams
 from winnow.cli.text.json_output import failure_to_json
@@ -56,8 +56,7 @@ def _end(codes: Sequence[int]) -> None:
     process: obstore's do when they have handed over an answer, and the exit code was 134.
     """
     if codes:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        flush_streams()
         os._exit(codes[-1])
 
 

@@ -214,6 +214,11 @@ def guard_streams() -> None:
     )
 
 
+def flush_streams() -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+
+
 def copying_errors(keep: Callable[[str], object]) -> AbstractContextManager[Any]:
     """Also hand each line of stderr to `keep` while the block runs, but not the live line."""
     return redirect_stderr(cast("TextIO", Guarded(_raw(sys.stderr), keep)))
