@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,19 +11,29 @@ from pathlib import Path
 
 _HOLDS = """
 import fcntl, sys
-file = open(sys.argv[1], "r+")
+file = open(sys.argv[-1], "r+")
 fcntl.lockf(file, fcntl.LOCK_EX)
 print("held", flush=True)
 sys.stdin.read()
 """
 
 
+_CLASS_PATH = "#" * 20_000
+"""As long as that of a broker."""
+
+
 @contextmanager
-def broker(log_dir: Path) -> Iterator[None]:
-    """A process that holds the lock as a broker does."""
+def broker(log_dir: Path, *arguments: str, cwd: Path | None = None) -> Iterator[None]:
+    """A process that holds the lock as a broker does. `arguments`: of kafka.Kafka in its command
+    line.
+    """
     (log_dir / ".lock").touch()
+    command = ["java", f"-c{_HOLDS}{_CLASS_PATH}", "kafka.Kafka", *arguments]
     with subprocess.Popen(
-        [sys.executable, "-c", _HOLDS, str(log_dir / ".lock")],
+        [*command, str(log_dir / ".lock")],
+        executable=sys.executable,
+        env=os.environ | {"PYTHONHOME": sys.base_prefix},
+        cwd=cwd,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -38,6 +38,8 @@ _SECRET = re.compile(
     r"((?:secret|password|passwd|token|credential|api.?key)[\w.-]*[= ])\S+", re.IGNORECASE
 )
 """A setting or an option of another process that must not be shown."""
+_MOST_COMMAND = 2**18
+"""Bytes of a command line: a broker's class path alone has about 10,000."""
 _FLOCK = struct.Struct("hhqqi4x")
 """`struct flock` of 64-bit Linux: l_type, l_whence, l_start, l_len (0: to the end), l_pid."""
 
@@ -168,7 +170,9 @@ def broker_on(log_dir: str) -> RunningBroker | None:
     with held(fd, log_dir), suppress(OSError):
         pid = _asked_holder(fd, fcntl.F_RDLCK)
         if pid is not None and pid >= 0:
-            return RunningBroker(_described(pid or None), _start_ms(pid) if pid else None)
+            if not pid:
+                return RunningBroker(_described(None))
+            return RunningBroker(_described(pid), _start_ms(pid), _properties_file(pid))
     return None
 
 
@@ -311,19 +315,33 @@ def _ofd_holder(fd: int) -> int | None:
 
 
 def _command_line(pid: int) -> str:
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            words = file.read(4096).decode(errors="replace").split("\0")
-    except OSError:
-        return ""
-    words = [word for word in words if word]
-    if words and os.path.basename(words[0]) == "java":
-        words = [words[0], *_without_options(words[1:])]
-    command = _SECRET.sub(r"\1***", redacted(" ".join(words)))
+    command = _SECRET.sub(r"\1***", redacted(" ".join(_command_words(pid))))
     limit = 160
     return (
         command if len(command) <= limit else f"{command[: limit // 2]} … {command[-limit // 2 :]}"
     )
+
+
+def _command_words(pid: int) -> list[str]:
+    """Return the words of a command, without the JVM options. Empty: they are unknown."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read(_MOST_COMMAND).decode(errors="replace").split("\0")
+    except OSError:
+        return []
+    words = [word for word in words if word]
+    if words and os.path.basename(words[0]) == "java":
+        words = [words[0], *_without_options(words[1:])]
+    return words
+
+
+def _properties_file(pid: int) -> str | None:
+    """Return the properties file that a broker was started with, if this process can see it."""
+    given = next(iter(_command_words(pid)[2:]), "")  # after java and its main class
+    with suppress(OSError):
+        file = os.path.join(os.readlink(f"/proc/{pid}/cwd"), given)
+        return file if file.endswith(".properties") and os.path.isfile(file) else None
+    return None
 
 
 def _without_options(words: list[str]) -> list[str]:

@@ -80,5 +80,7 @@ def test_follower_that_hangs_holds_back_the_high_watermark(
         assert [*stuck(found)] == [HELD_BACK]
         assert stuck(found)[HELD_BACK].startswith(words)
         assert any("does not move: held-back-0" in line for line in found.attention)
+        started = f"The running broker was started with {leader.home}/server.properties."
+        assert any(started in one.why for one in found.advice)
         time.sleep(5)
         assert stuck(doctor(spark, leader.log_dir, later_ms=HOUR_MS)) == {}

@@ -56,6 +56,31 @@ def test_running_broker_is_detected_without_taking_the_lock(
         assert broker_on(str(log_dir)) is None, "a run of Winnow is no broker"
 
 
+@pytest.mark.parametrize("above", ["", "{}/"])
+def test_running_broker_is_described_by_its_command(
+    log_dir: Path, tmp_path: Path, above: str
+) -> None:
+    """Its class path is thousands of bytes long, and the file may be relative."""
+    config = tmp_path / "config"
+    config.mkdir()
+    (config / "server.properties").touch()
+    file = f"{config}/server.properties"
+    given = f"{above.format(tmp_path)}config/server.properties"
+    with broker(log_dir, given, "--override", "log.dirs=/x", cwd=tmp_path):
+        found = broker_on(str(log_dir))
+        assert found is not None
+        assert ": java kafka.Kafka " in found.program
+        assert found.properties == file
+        (config / "server.properties").unlink()
+        gone = broker_on(str(log_dir))
+        assert gone is not None
+        assert gone.properties is None
+    with broker(log_dir):
+        other = broker_on(str(log_dir))
+        assert other is not None
+        assert other.properties is None
+
+
 def test_stopped_log_dir_is_locked_and_has_no_read_view(log_dir: Path) -> None:
     with lock_to_read(str(log_dir)):
         assert view_of(str(log_dir)) is None

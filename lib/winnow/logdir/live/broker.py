@@ -11,3 +11,5 @@ class RunningBroker:
     """Describes the process, for people."""
     started_ms: int | None = None
     """When the process started, in ms since 1970. None: unknown."""
+    properties: str | None = None
+    """The properties file that its command names. None: unknown."""

@@ -24,6 +24,7 @@ def advise(
     have_broker_file: bool,
     zookeeper: bool = False,
     nearby: Sequence[str] = (),
+    started_with: str | None = None,
     other_disk: str | None = None,
     running: bool = False,
     cleaner_off: int = 0,
@@ -31,10 +32,10 @@ def advise(
     """Return commands without the program, the log directories and the caller's options.
 
     `have_broker_file`: the broker's properties file was given. `zookeeper`: the brokers keep their
-    topics there. `nearby`: properties files on this
-    machine that may be the broker's. `other_disk`: a new directory on a disk with enough space.
-    `running`: a broker is running on the log directories. `cleaner_off`: partitions that are left
-    because `log.cleaner.enable` is false.
+    topics there. `nearby`: properties files on this machine that may be the broker's.
+    `started_with`: the properties file in the command of the running broker. `other_disk`: a new
+    directory on a disk with enough space. `running`: a broker is running on the log directories.
+    `cleaner_off`: partitions that are left because `log.cleaner.enable` is false.
     """
     advice = [*_to_free(found, other_disk)]
 
@@ -53,7 +54,11 @@ def advise(
         by_size = [topic.topic for topic in found.topics if topic.topic in unknown]
         advice.append(
             give_settings(
-                by_size, have_broker_file=have_broker_file, zookeeper=zookeeper, nearby=nearby
+                by_size,
+                have_broker_file=have_broker_file,
+                zookeeper=zookeeper,
+                nearby=nearby,
+                started_with=started_with,
             )
         )
     if cleaner_off:

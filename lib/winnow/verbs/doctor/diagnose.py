@@ -22,6 +22,7 @@ from winnow.errors import FAILS_ONE_PARTITION, NoSpaceError, optional
 from winnow.logdir.batches import first_headers
 from winnow.logdir.cleaner_entries import Misplaced, misplaced_entries
 from winnow.logdir.files import log_bytes_in
+from winnow.logdir.lock import broker_on
 from winnow.logdir.metadata import METADATA_DIR
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOCK, LOG, segment_file
 from winnow.logdir.survey import LogDir, strangers_in
@@ -154,6 +155,7 @@ def diagnose(
         have_broker_file=bool(request.settings.servers),
         zookeeper=found.zookeeper,
         nearby=usual_files(request.storage),
+        started_with=_started_with(),
         other_disk=other_disk(request.storage, [log_dir.path for log_dir in usable])
         if found.short_of_space
         else None,
@@ -161,6 +163,13 @@ def diagnose(
         cleaner_off=sum(result.cleaner_off for _, result in sure),
     )
     return replace(found, advice=advice)
+
+
+def _started_with() -> str | None:
+    """Return the properties file of the running broker. None: unknown, or there are several."""
+    brokers = (broker_on(view.root) for view in views())
+    found = {None if broker is None else broker.properties for broker in brokers}
+    return found.pop() if len(found) == 1 else None
 
 
 def _held_back(sure: Iterable[_Sure]) -> Iterator[HeldBack]:

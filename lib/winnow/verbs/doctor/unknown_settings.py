@@ -41,13 +41,19 @@ def usual_files(storage: Storage) -> tuple[str, ...]:
 
 
 def give_settings(
-    topics: Sequence[str], *, have_broker_file: bool, zookeeper: bool, nearby: Sequence[str]
+    topics: Sequence[str],
+    *,
+    have_broker_file: bool,
+    zookeeper: bool,
+    nearby: Sequence[str],
+    started_with: str | None = None,
 ) -> Advice:
     """Return a `plan` that sets the cleanup policy of these topics to none: it keeps all records,
     whatever the other settings are.
 
     `topics`: most bytes first. `zookeeper`: the brokers keep their topics there. `nearby`:
-    properties files on this machine that may be the broker's.
+    properties files on this machine that may be the broker's. `started_with`: the properties file
+    in the command of the running broker.
     """
     named = topics[:_MOST]
     sets = [word for topic in named for word in ("--topic-set", f"{topic}:{_KEEPS_ALL}")]
@@ -61,6 +67,8 @@ def give_settings(
     if zookeeper:
         where = [_IN_ZOOKEEPER, *where[:2]]
     here = f" On this machine: {', '.join(nearby)}." if nearby else ""
+    if started_with is not None:
+        here = f" The running broker was started with {started_with}."
     defaults = (
         ""
         if have_broker_file
