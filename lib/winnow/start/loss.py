@@ -41,8 +41,10 @@ SWAP_ASIDE = (
     "instead"
 )
 _SHOWN = 3
-_CLOCKS_DIFFER_MS = 3_600_000
-"""How far the clocks of a producer and of the broker differ at most."""
+_CLOCKS_DIFFER_MS = 60_000
+"""How far the clocks of a producer and of the broker differ at most. If they differ by more, the
+high watermark counts.
+"""
 _MOST_DAMAGES = 16
 """Each may be searched over 64 MiB for the next batch."""
 
@@ -198,8 +200,8 @@ def end_lost_of(storage: Storage, log: LogToLoad, end: int, entries: Sequence[En
 
 
 def _is_of_earlier_log(storage: Storage, log: LogToLoad, entries: Sequence[Entry]) -> bool:
-    """Return whether the log was made after the checkpoint of high watermarks was written. The time
-    of its first record has to agree, for a copy may have new times.
+    """Return whether the log was made after the checkpoint of high watermarks was written. Its
+    first record has to be newer, too, for a copy may have new times.
     """
     files = {entry.name: entry for entry in entries if entry.is_file}
     logs = sorted(name for name in files if name.endswith(LOG))
@@ -209,7 +211,7 @@ def _is_of_earlier_log(storage: Storage, log: LogToLoad, entries: Sequence[Entry
         return False
     head = storage.read_range(f"{log.directory}/{logs[0]}", 0, HEADER_V2_SIZE)
     first = first_max_timestamp(head)
-    return not head or first >= written.mtime_ns // 10**6 - _CLOCKS_DIFFER_MS
+    return not head or first >= made.mtime_ms - _CLOCKS_DIFFER_MS
 
 
 def loss_by_swap(
