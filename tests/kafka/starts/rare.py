@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.fixtures.data import unpacked
 from tests.kafka.starts.bases import SETTINGS_FILE, VERSIONS
 from tests.kafka.starts.changes import Change
+from tests.kafka.starts.moving import moving
 from tests.kafka.starts.swaps import swaps
 from tests.kafka.starts.table import METADATA, State
 from tests.kafka.starts.unwritable import unwritable
@@ -387,6 +388,7 @@ OF: tuple[Of, ...] = (
     _numbers,
     _lost_segments,
     _names_of_others,
+    moving,
     swaps,
     unwritable,
 )
