@@ -21,6 +21,8 @@ WITHOUT_RIGHTS = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search")
 PATIENCE = 75
 SETTLES_SECONDS = 8
 TRIES = 3
+ENDS = "Shutdown broker because"
+"""It takes up to `log.dir.failure.timeout.ms` until it has ended."""
 
 
 def make(state: State, root: Path) -> None:
@@ -99,8 +101,8 @@ def _wait(broker: Broker) -> int | None:
         if broker.started:
             break
         time.sleep(0.1)
-    deadline = time.monotonic() + SETTLES_SECONDS
-    while time.monotonic() < deadline:
+    deadline, log = time.monotonic() + SETTLES_SECONDS, ""
+    while time.monotonic() < deadline + (PATIENCE if ENDS in log else 0):
         log = broker.log
         if (code := broker.exit_code) is not None:
             return code
