@@ -34,6 +34,16 @@ Texts = Mapping[str, tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
+class Reassignment:
+    """The nodes that a reassignment removes from the replicas of a partition, and adds. Until it is
+    complete, all of them are replicas.
+    """
+
+    removing: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class TopicIdentity:
     """Tells this topic's partition directories from those of an earlier topic of the same name, and
     a broker's own ones from those that were moved to another.
@@ -50,6 +60,8 @@ class TopicIdentity:
     """
     eligible: Mapping[int, frozenset[int]] = field(default_factory=dict)
     """The eligible leader replicas (KIP-966), of partitions that have any."""
+    reassigned: Mapping[int, Reassignment] = field(default_factory=dict)
+    """By partition: the reassignments in progress."""
 
     @property
     def in_sync(self) -> Mapping[int, frozenset[int]]:

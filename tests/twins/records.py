@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from winnow.wire.batch import ATTRIBUTES_AT, CONTROL, LOG_APPEND_TIME, MAX_MAGIC
 from winnow.wire.control_records import ControlColumns, decode_control
 from winnow.wire.internal_topics import key_types
 from winnow.wire.key_search import NOT_FOUND, KeySet
+from winnow.wire.pattern_search import Where
 from winnow.wire.plain import Record, read_records, read_varint
 from winnow.wire.record_checks import RecordTally
 from winnow.wire.records import RecordColumns, _allocated, crc_error, record_total
@@ -91,6 +93,20 @@ def find_keys_plain(blocks: RecordBlocks, keys: KeySet) -> list[int]:
         NOT_FOUND if record.key is None else number_of.get(record.key, NOT_FOUND)
         for i, row in enumerate(blocks.rows)
         for record in read_records(blocks.area(i), row)
+    ]
+
+
+def find_patterns_plain(blocks: RecordBlocks, patterns: Sequence[bytes]) -> list[int]:
+    """The plain twin of `find_patterns`."""
+
+    def holds(*texts: bytes | None) -> bool:
+        return any(pattern in (text or b"") for pattern in patterns for text in texts)
+
+    return [
+        Where.KEY * holds(record.key)
+        | Where.VALUE * holds(record.value)
+        | Where.HEADERS * holds(*(part for header in record.headers for part in header))
+        for record in records_plain(blocks)
     ]
 
 

@@ -14,7 +14,7 @@ from typing import Self
 from winnow.budget import Budget
 from winnow.errors import CorruptLogError, OversizedBatchError
 from winnow.logdir.metadata_log import MetadataValue
-from winnow.state import ALL_BROKERS, Section, TopicIdentity
+from winnow.state import ALL_BROKERS, Reassignment, Section, TopicIdentity
 from winnow.wire.control import QuorumRecord
 from winnow.wire.metadata_records import (
     BROKER_RESOURCE,
@@ -51,15 +51,14 @@ _WAITING_RATIO = 32
 
 @dataclass(slots=True)
 class _Topic:
-    """A topic while records are applied. All mappings but the last are those of its
-    identity.
-    """
+    """A topic while records are applied. All mappings but `ordered` are those of its identity."""
 
     name: str
     replicas: dict[int, frozenset[int]] = field(default_factory=dict)
     isr: dict[int, frozenset[int]] = field(default_factory=dict)
     directories: dict[int, Mapping[int, str]] = field(default_factory=dict)
     eligible: dict[int, frozenset[int]] = field(default_factory=dict)
+    reassigned: dict[int, Reassignment] = field(default_factory=dict)
     ordered: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """The replicas in the order of the record, which is that of their log directories."""
 
@@ -221,7 +220,12 @@ class MetadataImage:
                 topic = _Topic(record.name)
                 self._by_id[record.topic_id] = topic
                 self.topics[record.name] = TopicIdentity(
-                    record.topic_id, topic.replicas, topic.isr, topic.directories, topic.eligible
+                    record.topic_id,
+                    topic.replicas,
+                    topic.isr,
+                    topic.directories,
+                    topic.eligible,
+                    topic.reassigned,
                 )
             case PartitionRecord() | ReplicasRecord():
                 what = "a partition" if isinstance(record, PartitionRecord) else "a change"
@@ -267,6 +271,18 @@ class MetadataImage:
         if record.directories is not None:
             ordered = topic.ordered.get(at, ())
             topic.directories[at] = self._shared.directories(ordered, record.directories, place)
+        self._reassign(topic, record, place)
+
+    def _reassign(
+        self, topic: _Topic, record: PartitionRecord | ReplicasRecord, place: str
+    ) -> None:
+        at = record.partition
+        old = topic.reassigned.pop(at, Reassignment())
+        removing = old.removing if record.removing is None else record.removing
+        adding = old.adding if record.adding is None else record.adding
+        if removing or adding:
+            nodes = (self._shared.nodes(ids, place)[0] for ids in (removing, adding))
+            topic.reassigned[at] = Reassignment(*nodes)
 
     def _configure(self, record: ConfigRecord, where: str, place: str) -> None:
         name = record.resource_name

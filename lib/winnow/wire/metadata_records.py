@@ -34,7 +34,7 @@ from winnow.wire.fields import FieldReader, wrong
 FRAME_VERSION = 1
 UUID_SIZE = 16
 _PARTITION_VERSION = 2
-_IN_SYNC, _REPLICAS, _ELIGIBLE, _DIRECTORIES = 0, 2, 6, 8
+_IN_SYNC, _REPLICAS, _REMOVING, _ADDING, _ELIGIBLE, _DIRECTORIES = 0, 2, 3, 4, 6, 8
 """Tags of fields of PartitionChangeRecord."""
 _ELIGIBLE_OF_NEW = 1
 """The tag of a field of PartitionRecord."""
@@ -66,12 +66,16 @@ class PartitionRecord:
     """The id of the log directory of each replica (KIP-858). None before Kafka 3.7."""
     eligible: tuple[int, ...] | None = None
     """Eligible leader replicas (KIP-966)."""
+    removing: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
+    """The replicas that a reassignment in progress removes and adds; both are in `replicas`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicasRecord:
     """What changed of a partition: its replicas, those in sync, the ids of the log directories of
-    its replicas, and its eligible leader replicas. None: not changed.
+    its replicas, its eligible leader replicas, and the replicas that a reassignment removes and
+    adds. None: not changed.
     """
 
     partition: int
@@ -80,6 +84,8 @@ class ReplicasRecord:
     in_sync: tuple[int, ...] | None = None
     directories: tuple[str, ...] | None = None
     eligible: tuple[int, ...] | None = None
+    removing: tuple[int, ...] | None = None
+    adding: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,15 +237,14 @@ def _partition(fields: FieldReader, version: int) -> PartitionRecord:
         return PartitionRecord(partition, topic_id)
     replicas = fields.numbers("replicas")
     in_sync = fields.numbers("in-sync replicas")
+    moves = [fields.numbers(what) for what in ("removed replicas", "added replicas")]
     if not version:
-        return PartitionRecord(partition, topic_id, replicas, in_sync)
-    for what in ("removed replicas", "added replicas"):
-        fields.numbers(what)
+        return PartitionRecord(partition, topic_id, replicas, in_sync, None, None, *moves)
     for what in ("a leader", "a leader epoch", "a partition epoch"):
         fields.number(4, what)
     directories, eligible = _ids(fields), fields.tagged().get(_ELIGIBLE_OF_NEW)
     elr = None if eligible is None else FieldReader(eligible).numbers("eligible replicas")
-    return PartitionRecord(partition, topic_id, replicas, in_sync, directories, elr)
+    return PartitionRecord(partition, topic_id, replicas, in_sync, directories, elr, *moves)
 
 
 def _partition_change(fields: FieldReader, _version: int) -> ReplicasRecord | None:
@@ -249,14 +254,15 @@ def _partition_change(fields: FieldReader, _version: int) -> ReplicasRecord | No
     partition, topic_id = fields.number(4, "a partition id"), _topic_id(fields)
     changed = fields.tagged()
     fields.end()
-    replicas, in_sync, eligible = (
+    replicas, in_sync, eligible, removing, adding = (
         FieldReader(changed[tag]).numbers("replicas") if tag in changed else None
-        for tag in (_REPLICAS, _IN_SYNC, _ELIGIBLE)
+        for tag in (_REPLICAS, _IN_SYNC, _ELIGIBLE, _REMOVING, _ADDING)
     )
     directories = _ids(FieldReader(changed[_DIRECTORIES])) if _DIRECTORIES in changed else None
-    if replicas is None and in_sync is None and eligible is None and directories is None:
+    found = replicas, in_sync, directories, eligible, removing, adding
+    if all(one is None for one in found):
         return None
-    return ReplicasRecord(partition, topic_id, replicas, in_sync, directories, eligible)
+    return ReplicasRecord(partition, topic_id, *found)
 
 
 def _ids(fields: FieldReader) -> tuple[str, ...]:

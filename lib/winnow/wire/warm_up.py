@@ -16,6 +16,7 @@ from winnow.wire.inflate import closed, inflate
 from winnow.wire.internal_topics import CONSUMER_OFFSETS
 from winnow.wire.key_search import find_keys, key_set_of
 from winnow.wire.names import count_names
+from winnow.wire.pattern_search import automaton, find_patterns
 from winnow.wire.record_checks import check_records, tally_records
 from winnow.wire.records import scan_records
 from winnow.wire.walk import find_batch, first_bad_crc, walk_batches
@@ -61,6 +62,7 @@ def warm_up() -> None:
     header_places(blocks, places.headers)
     record_digests(blocks, places, (1, 2))
     find_keys(blocks, key_set_of([b"key"], (1, 2)))
+    find_patterns(blocks, automaton([b"key"]))
     columns = scan_records(blocks, (1, 2))
     retention = np.full(count, Retention.DELETE_EMPTY, np.int8)
     for era in (Era(), Era(converts=False)):

@@ -36,7 +36,7 @@ from tests.unit.wire.metadata_values import (
 )
 from winnow.logdir.meta import read_topic_id
 from winnow.policy.known_version import METADATA_VERSION
-from winnow.state import ALL_BROKERS
+from winnow.state import ALL_BROKERS, Reassignment
 from winnow.storage.local import LocalStorage
 from winnow.wire.batch import Codec
 from winnow.wire.metadata_records import uuid_text
@@ -267,6 +267,23 @@ def test_directories_are_those_of_the_last_record_that_has_them(tmp_path: Path) 
         1: {3: uuid_text(two)},
         3: {},
     }
+
+
+def test_reassignment_lasts_until_a_record_ends_it(tmp_path: Path) -> None:
+    """As a controller writes it: the begin has what is removed and added, a later change of the ISR
+    has neither, and the end has two empty lists.
+    """
+    begin = {"removing": [1], "adding": [3]}
+    found = of_log(
+        tmp_path,
+        topic("t"),
+        *(partition(number) for number in range(3)),
+        *(replicas_of(number, 3, 1, **begin) for number in range(2)),
+        *(replicas_of(number, in_sync=[1, 3]) for number in range(2)),
+        replicas_of(1, 3, in_sync=[3], removing=[], adding=[]),
+    )
+    assert found.topics["t"].reassigned == {0: Reassignment((1,), (3,))}
+    assert found.topics["t"].replicas == {0: {1, 3}, 1: {3}, 2: {1}}
 
 
 def test_uuid_text_is_in_kafkas_format() -> None:

@@ -46,18 +46,18 @@ def replicas_of(
     directories: Sequence[bytes] = (),
     in_sync: Sequence[int] = (1,),
     eligible: Sequence[int] | None = None,
+    removing: Sequence[int] | None = None,
+    adding: Sequence[int] | None = None,
 ) -> bytes:
     """Return a change of a partition's in-sync replicas, and of its replicas, their log
-    directories, and its eligible leader replicas if given.
+    directories, its reassignment and its eligible leader replicas if given.
     """
-    isr = uvarint(len(in_sync) + 1) + struct.pack(f">{len(in_sync)}i", *in_sync)
-    fields = [(0, isr)]
-    if nodes:
-        fields.append((2, uvarint(len(nodes) + 1) + struct.pack(f">{len(nodes)}i", *nodes)))
-    if eligible is not None:
-        fields.append(
-            (6, uvarint(len(eligible) + 1) + struct.pack(f">{len(eligible)}i", *eligible))
-        )
+    lists = (0, in_sync), (2, nodes or None), (3, removing), (4, adding), (6, eligible)
+    fields = [
+        (tag, uvarint(len(ids) + 1) + struct.pack(f">{len(ids)}i", *ids))
+        for tag, ids in lists
+        if ids is not None
+    ]
     if directories:
         fields.append((8, uvarint(len(directories) + 1) + b"".join(directories)))
     tagged = b"".join(uvarint(tag) + uvarint(len(data)) + data for tag, data in fields)

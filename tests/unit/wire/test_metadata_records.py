@@ -50,6 +50,10 @@ DECODED: list[tuple[bytes, MetadataRecord | None]] = [
     (replicas_of(7), ReplicasRecord(7, ID, None, (1,))),
     (replicas_of(7, 3, 1), ReplicasRecord(7, ID, (3, 1), (1,))),
     (replicas_of(7, 3, version=2), ReplicasRecord(7, ID, (3,), (1,))),
+    (
+        replicas_of(7, 3, 1, removing=[1], adding=[]),
+        ReplicasRecord(7, ID, (3, 1), (1,), None, None, (1,), ()),
+    ),
     (config("orders", "retention.ms", "1"), ConfigRecord(2, "orders", "retention.ms", "1")),
     (config("orders", "retention.ms", None), ConfigRecord(2, "orders", "retention.ms", None)),
     (config("orders", "cleanup.policy", ""), ConfigRecord(2, "orders", "cleanup.policy", "")),
