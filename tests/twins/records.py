@@ -15,8 +15,8 @@ from winnow.errors import CorruptLogError
 from winnow.wire.batch import ATTRIBUTES_AT, CONTROL, LOG_APPEND_TIME, MAX_MAGIC, NO_TIMESTAMP
 from winnow.wire.control_records import ControlColumns, decode_control
 from winnow.wire.internal_topics import key_types
+from winnow.wire.kernels.pattern_search import Where
 from winnow.wire.key_search import NOT_FOUND, KeySet
-from winnow.wire.pattern_search import Where
 from winnow.wire.plain import Record, read_records, read_varint
 from winnow.wire.record_checks import RecordTally
 from winnow.wire.records import RecordColumns, _allocated, crc_error, record_total

@@ -14,9 +14,9 @@ from winnow.wire.digests import record_digests
 from winnow.wire.filtering import filter_batches, filter_in_cache
 from winnow.wire.inflate import closed, inflate
 from winnow.wire.internal_topics import CONSUMER_OFFSETS
+from winnow.wire.kernels.pattern_search import automaton, find_patterns
 from winnow.wire.key_search import find_keys, key_set_of
 from winnow.wire.names import count_names
-from winnow.wire.pattern_search import automaton, find_patterns
 from winnow.wire.record_checks import check_records, tally_records
 from winnow.wire.records import scan_records
 from winnow.wire.walk import find_batch, first_bad_crc, walk_batches

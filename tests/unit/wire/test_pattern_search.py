@@ -12,7 +12,7 @@ from tests.unit.wire.logs import log, random_log
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import Codec
 from winnow.wire.inflate import inflate
-from winnow.wire.pattern_search import MOST_PATTERN_BYTES, Where, automaton, find_patterns
+from winnow.wire.kernels.pattern_search import MOST_PATTERN_BYTES, Where, automaton, find_patterns
 from winnow.wire.plain import Record, read_records
 
 AB = st.binary(min_size=1, max_size=6).map(lambda text: bytes(97 + byte % 2 for byte in text))
