@@ -13,8 +13,19 @@ from tests.browser.chromium import HOW, find_chromium, pages_on_paper, show
 from winnow.logdir.meta import MetaProperties
 from winnow.logdir.survey import Checkpoints, LogDir
 from winnow.report.certificate import NOT_SHOWN, Circumstances, write_certificate
+from winnow.state import Reassignment
 from winnow.verbs.erase.key_hashes import hash_keys
-from winnow.verbs.erase.values import Amount, EraseResult, PartitionErasure, Proof, RewrittenFile
+from winnow.verbs.erase.replicas import Replica, Replicas, ReplicatedPartition
+from winnow.verbs.erase.values import (
+    Amount,
+    EraseResult,
+    PartitionErasure,
+    PartitionMatches,
+    PatternMatches,
+    PatternSearch,
+    Proof,
+    RewrittenFile,
+)
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason=HOW)
 
@@ -49,6 +60,23 @@ RESULT = EraseResult(
         partition("<b>broken</b>", error="a batch that can't be understood (byte 4711)"),
         partition("quiet", erased=None, rewritten=()),
     ),
+    replicas=Replicas(
+        node_id=1,
+        metadata_log="__cluster_metadata-0 up to offset 4711",
+        written_at=1_795_300_000_000,
+        partitions=(
+            ReplicatedPartition(
+                topic=LONG,
+                partition=0,
+                replicas=(Replica(1), Replica(2), Replica(3)),
+                reassignment=Reassignment(adding=(3,)),
+            ),
+        ),
+    ),
+    patterns=PatternSearch(
+        2,
+        (PartitionMatches(LONG, 0, "/var/lib/kafka", PatternMatches(3, 0, 2, 1, 123_456, 2**30)),),
+    ),
 )
 
 
@@ -76,7 +104,10 @@ FACTS = (
     *("NOT PROVEN: ", "INCOMPLETE", "orders-0", LONG, "<b>broken</b>-0"),
     *("2 records in the active segment", "1 record at or above the high watermark"),
     *("its remote storage was not searched", ".winnow-kept-20261101T000000Z-aa"),
-    *("byte 4711", "ab" * 32, RESULT.run_id, *NOT_SHOWN),
+    *("byte 4711", "ab" * 32, RESULT.run_id),
+    *("on brokers 2, 3, by __cluster_metadata-0 up to offset 4711", "being reassigned"),
+    *("3 of 123,456 records with other keys hold one of 2 patterns", "upper and lower case"),
+    *(words for words in NOT_SHOWN if not words.startswith("Values")),
 )
 """When, where, by whom, that it is not proven, and what could not be reached."""
 

@@ -97,6 +97,8 @@ def test_certificate_says_what_was_done(certified: Certified) -> None:
         {"path": str(certified.log_dir), "cluster_id": "V2lubm93T3JhY2xlMDAwMQ", "node_id": 1}
     ]
     assert result.hash_key is not None
+    assert content["patterns"] is None
+    assert any("Values and headers: only keys are compared" in w for w in content["not_shown"])
 
 
 def test_certificate_has_the_hash_of_each_rewritten_file_and_of_no_other(

@@ -28,6 +28,7 @@ from winnow.runtime.stop import Stop
 from winnow.verbs.erase.erase import NO_CLOCK, erase_from
 from winnow.verbs.erase.key_hashes import hash_keys
 from winnow.verbs.erase.keys import different_keys
+from winnow.verbs.erase.patterns import different_patterns
 from winnow.verbs.erase.values import EraseResult
 from winnow.verbs.starts import starts_of
 from winnow.verbs.verify.key_hashes import KeyHashResult, check_key_hashes
@@ -44,6 +45,7 @@ def erase(
     keys: Sequence[bytes] | DataFrame | Any,  # noqa: ANN401 - Arrow has no types
     settings: Settings | None = None,
     topics: str | Sequence[str] = (),
+    search_values: Sequence[bytes] = (),
     dry_run: bool = False,
     ledger: str | None = None,
     certificate: str | None = None,
@@ -63,6 +65,9 @@ def erase(
         settings: Index intervals, and which topics are tiered. By default Kafka's defaults.
         topics: Globs of topics. By default all topics. Kafka's own topics match only by their
             names.
+        search_values: Byte strings, of at most 4096 bytes together. Records with other keys that
+            hold one of them, in the key, the value or a header, are counted, also in Kafka's own
+            topics. They are not erased. By default nothing is counted.
         dry_run: Only count the records. By default they are erased. A dry run changes nothing and
             is not recorded.
         ledger: Directory or URL of the ledger that records the erasure, with hashes of the keys
@@ -90,6 +95,7 @@ def erase(
     use_this_python(spark.sparkContext)
     progress, paths = progress or Silence(), names(log_dirs, "log_dirs")
     different, started = different_keys(keys), now_ms()
+    patterns = different_patterns(search_values)
     if not dry_run:
         check_in_place(paths)
     if ledger is not None:
@@ -105,7 +111,9 @@ def erase(
             check_paths([d.path for d in dirs])
         with cancelling_jobs(spark.sparkContext, known.stop):
             without_clock = replace(known, now=NO_CLOCK)
-            result = erase_from(spark, dirs, without_clock, different, run_id=new_run_id())
+            result = erase_from(
+                spark, dirs, without_clock, different, patterns=patterns, run_id=new_run_id()
+            )
         starts = starts_of(
             spark.sparkContext, dirs, known.settings, wanted=known.wants, progress=progress
         )
@@ -118,7 +126,8 @@ def erase(
         sc = spark.sparkContext
         result = recorded(ledger, result, lambda: append(sc, ledger, row, progress))
     if certificate is not None:
-        result = certified(certificate, result, hashes, Circumstances(*who(), started, ended, dirs))
+        at = Circumstances(*who(), started, ended, dirs, patterns)
+        result = certified(certificate, result, hashes, at)
     is_kept = result.ledger or result.certificate
     return replace(result, hash_key=hashes.hash_key if is_kept else None)
 

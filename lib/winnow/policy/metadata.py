@@ -19,6 +19,8 @@ class MetadataSettings:
     """Its name and the offset it ends at, for people."""
     topics: Mapping[str, TopicIdentity] = field(default_factory=dict)
     configs: DescribedConfigs = field(default_factory=DescribedConfigs)
+    written_at: int = -1
+    """Time of its last record, in ms; -1 if unknown."""
     problem: str | None = None
 
     def why_unknown(self, topic: str) -> str | None:
@@ -86,6 +88,7 @@ def metadata_settings(
     topics: Mapping[str, TopicIdentity],
     sections: Mapping[Section, Texts],
     notes: tuple[str, ...] = (),
+    written_at: int = -1,
 ) -> MetadataSettings:
     """Parse the values. One that Winnow would refuse affects the topics for which it counts, not
     the run. An unknown topic key is noted: the controller that wrote it knew it.
@@ -103,7 +106,7 @@ def metadata_settings(
                 entries[section][key] = replace(read, where=place)
     found = (*notes, *sorted(ignored[True]), *sorted(ignored[False]))
     configs = DescribedConfigs(entries=entries, notes=found)
-    return MetadataSettings(log=log, topics=topics, configs=configs)
+    return MetadataSettings(log=log, topics=topics, configs=configs, written_at=written_at)
 
 
 def _words(section: Section) -> str:

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +29,23 @@ from winnow.verbs.erase.key_hashes import (
     ErasedKeys,
     KeyHashes,
     erased_keys,
+    hash_keys,
     read_hash_key,
 )
-from winnow.verbs.erase.values import Amount, EraseResult, PartitionErasure
+from winnow.verbs.erase.replicas import Replicas
+from winnow.verbs.erase.values import Amount, EraseResult, PartitionErasure, PatternSearch
 from winnow.version import VERSION
-from winnow.words import counted, escaped, moment, redacted
+from winnow.words import counted, escaped, instant, moment, redacted
 
 FORMAT = "winnow-erasure-certificate-1"
 HASH = "BLAKE2b-128, keyed"
 KEY_SUFFIX = ".hash-key"
+_VALUES = "Values and headers: only keys are compared. Those of other records may name a person."
+_SEARCHED_VALUES = (
+    "Values and headers, but for the patterns that were searched for, byte by byte: upper and "
+    "lower case, other encodings, and values that an application compressed or encrypted are "
+    "other bytes."
+)
 NOT_SHOWN = (
     "Other replicas: each broker has its own files and needs its own erasure and certificate.",
     (
@@ -48,7 +56,7 @@ NOT_SHOWN = (
     "Internal topics that were not named: __consumer_offsets has the names of groups.",
     "Segments in remote storage (tiered topics).",
     "Copies elsewhere: consumers, connectors, mirrors, state stores, backups, snapshots of disks.",
-    "Values and headers: only keys are compared. Those of other records may name a person.",
+    _VALUES,
     "Freed blocks of the disk: the old files were unlinked, not overwritten.",
     "That clock, user and host are right.",
     "That nobody has written another certificate: it is not signed. Keep its SHA-256 elsewhere.",
@@ -70,6 +78,8 @@ class Circumstances:
     started: int
     ended: int
     log_dirs: Sequence[LogDir]
+    patterns: Sequence[bytes] = ()
+    """What was searched for in keys, values and headers."""
 
 
 def check_place(directory: str, log_dirs: Sequence[str]) -> None:
@@ -185,11 +195,17 @@ def content_of(result: EraseResult, hashes: KeyHashes, at: Circumstances) -> dic
         },
         "records_erased": sum((p.erased or Amount()).records for p in result.partitions),
         "partitions": [_partition(p) for p in result.partitions],
+        "replicas": _replicas(result.replicas),
+        "patterns": _patterns(result.patterns, hash_keys(at.patterns, hashes.secret)),
         "left": [
             *_left(result.partitions),
+            *_left_by_search(result),
             *(f"not searched: {directory}" for directory in result.not_searched),
         ],
-        "not_shown": [*NOT_SHOWN],
+        "not_shown": [
+            _SEARCHED_VALUES if words is _VALUES and result.patterns else words
+            for words in NOT_SHOWN
+        ],
     }
     text = redacted(json.dumps(content, ensure_ascii=False))
     # Names of files may be no UTF-8, and a certificate is.
@@ -228,6 +244,46 @@ def _partition(p: PartitionErasure) -> dict[str, Any]:
         "remote_storage": p.remote,
         "error": p.error or p.why_left_alone,
     }
+
+
+def _replicas(replicas: Replicas) -> dict[str, Any]:
+    """Return which other brokers have replicas of these topics."""
+    return {
+        "metadata_log": replicas.metadata_log,
+        "written_at": None if replicas.written_at < 0 else instant(replicas.written_at),
+        "other_brokers": [*replicas.other_brokers],
+        "reassigned": [one.name for one in replicas.reassigned],
+        "unknown": replicas.problem,
+        "partitions": {
+            one.name: [each.node_id for each in one.replicas] for one in replicas.partitions
+        },
+    }
+
+
+def _patterns(search: PatternSearch | None, hashes: KeyHashes) -> dict[str, Any] | None:
+    if search is None:
+        return None
+    return {
+        "given": search.patterns,
+        "hash": HASH,
+        "hashes": [*(hashes.each or ())],
+        **asdict(search.total),
+        "partitions": [
+            {"partition": one.name, **asdict(one.matches)}
+            for one in search.partitions
+            if one.matches is not None and one.matches.records
+        ],
+    }
+
+
+def _left_by_search(result: EraseResult) -> Iterator[str]:
+    """Yield what was not searched for patterns, and the replicas that were not given."""
+    searched = {(one.topic, one.partition, one.log_dir) for one in result.partitions}
+    for one in result.patterns.unsearched if result.patterns else ():
+        if (one.topic, one.partition, one.log_dir) not in searched:
+            yield f"{one.name}: not searched for patterns: {one.error}"
+    for each in result.replicas.missing:
+        yield f"{each.name}: this broker has a replica that is in none of these log directories"
 
 
 def _left(partitions: Sequence[PartitionErasure]) -> Iterator[str]:

@@ -214,6 +214,7 @@ NO_VALUES = {
     ("clean", "metrics"): "the target of the metrics is invalid",
     ("clean", "openlineage"): "the URL can't be understood",
     ("erase", "key"): "--key can't be read",
+    ("erase", "search-values"): "--search-values can't be read",
     ("explain", "key-hex"): "--key-hex can't be read",
     ("history", "since"): "--since can't be understood",
     ("inspect", "timestamp"): "--timestamp can't be understood",
@@ -232,7 +233,8 @@ def test_every_option_with_a_parser_is_known_here() -> None:
 def test_value_that_means_nothing_ends_every_verb(
     verb: str, environment: str, of_verb: str, option: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    value = {"key": "hex:2 hourz", "openlineage": "http://[2 hourz"}.get(option, "2 hourz")
+    bytes_of = dict.fromkeys(("key", "search-values"), "hex:2 hourz")
+    value = (bytes_of | {"openlineage": "http://[2 hourz"}).get(option, "2 hourz")
     table = f"[{environment}{of_verb}]"
     file = written(f"{table}\n{option} = {json.dumps(value)}\n")
     assert run([verb, *NEEDED.get(verb, []), *file]) == 2

@@ -7,7 +7,8 @@ import pytest
 from tests.unit.cli.results import in_json
 from winnow.cli.erase import to_json
 from winnow.cli.line.keys import read_hex_keys, read_keys
-from winnow.cli.line.units import parse_key
+from winnow.cli.line.units import parse_bytes
+from winnow.cli.options import CommandLine
 from winnow.cli.text.erase import page
 from winnow.errors import NoSpaceError, UsageError, VerificationError
 from winnow.verbs.erase.values import Amount, EraseResult, PartitionErasure, Proof
@@ -95,7 +96,9 @@ def test_nothing_is_proven_unless_everything_was_searched_and_erased(
 ) -> None:
     whole = result(FINE, other)
     assert whole.proven is None
-    assert in_json(to_json(whole))["why_not_proven"] == whole.why_not_proven is not None
+    assert (
+        in_json(to_json(whole, CommandLine()))["why_not_proven"] == whole.why_not_proven is not None
+    )
     told = [*page(whole)]
     assert f"NOT PROVEN: {whole.why_not_proven}" in told
     assert not any(line.startswith("Proven") for line in told)
@@ -147,7 +150,7 @@ def test_text_lists_partitions_active_segments_and_failed_proofs() -> None:
 
 
 def test_json_lists_erased_records_without_error_code() -> None:
-    (partition,) = in_json(to_json(result(FINE)))["partitions"]
+    (partition,) = in_json(to_json(result(FINE), CommandLine()))["partitions"]
     assert partition["erased"]["records"]
     assert "error_code" not in partition
 
@@ -194,7 +197,7 @@ def test_missing_keys_file_and_empty_one_are_refused(tmp_path: Path) -> None:
 
 def test_typed_keys_are_text_unless_a_prefix_says_otherwise() -> None:
     typed = ["k17", "hex:6B31", "base64:azE=", "text:hex:6B31", "user:17", "K\u00f6ln"]
-    assert [parse_key(text, option="--key") for text in typed] == [
+    assert [parse_bytes(text, option="--key") for text in typed] == [
         b"k17",
         b"k1",
         b"k1",
@@ -209,7 +212,7 @@ def test_typed_keys_are_text_unless_a_prefix_says_otherwise() -> None:
 )
 def test_typed_key_that_cant_be_read_is_refused_without_showing_it(typed: str) -> None:
     with pytest.raises(UsageError) as told:
-        parse_key(typed, option="--key")
+        parse_bytes(typed, option="--key")
     rest = typed.partition(":")[2]
     assert "--key" in str(told.value)
     assert len(rest) < 4 or rest not in str(told.value)

@@ -31,6 +31,7 @@ from winnow.cli.text import verify as verify_text
 from winnow.cli.text.json_output import to_json
 from winnow.cli.text.one_page import one_page
 from winnow.cli.text.progress import Display
+from winnow.cli.text.replicas import replicas_section
 from winnow.ledger.history import History
 from winnow.recovery.runs.values import Action, PartitionRecovery, RecoverResult
 from winnow.scan.values import Holder
@@ -91,7 +92,9 @@ SHOWN: dict[str, Callable[[], Iterable[Line]]] = {
     "verify": lambda: verify_text.page(hostile(SweepResult), 100),
     "compare": lambda: compare_text.page(hostile(CompareResult), 100),
     "history": lambda: history.page(hostile(History), 100, now=10),
-    "erase": lambda: erase_text.page(hostile(EraseResult)),
+    "erase": lambda: erase_text.page(
+        hostile(EraseResult), replicas_section(hostile(EraseResult), REQUEST)
+    ),
     "doctor": lambda: doctor.page(hostile(Diagnosis), REQUEST),
     "doctor, one page": lambda: one_page(hostile(Diagnosis), REQUEST),
     "recover": lambda: recover.page(
@@ -124,7 +127,7 @@ def test_json_of_verbs_escapes_control_characters_and_keeps_values() -> None:
         "verify": verify_text.to_json(hostile(SweepResult)),
         "compare": compare_text.to_json(hostile(CompareResult)),
         "history": history.to_json(hostile(History)),
-        "erase": erase.to_json(hostile(EraseResult)),
+        "erase": erase.to_json(hostile(EraseResult), REQUEST),
         "doctor": doctor.to_json(hostile(Diagnosis), REQUEST),
     }
     for verb, value in values.items():

@@ -54,7 +54,11 @@ def with_metadata(
     if metadata is not None:
         log = f"{METADATA_DIR} up to offset {metadata.end_offset - 1}"
         found = metadata_settings(
-            log=log, topics=metadata.topics, sections=metadata.configs, notes=metadata.notes
+            log=log,
+            topics=metadata.topics,
+            sections=metadata.configs,
+            notes=metadata.notes,
+            written_at=metadata.end.timestamp,
         )
         settings = replace(settings, metadata=found)
         newer = ", ".join(newer_features(metadata.features))

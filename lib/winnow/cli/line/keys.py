@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from winnow.cli.inputs import read_bytes
-from winnow.cli.line.units import parse_key
+from winnow.cli.line.units import parse_bytes
 from winnow.cli.options import dashed
 from winnow.cli.out import complain
 from winnow.errors import UsageError
@@ -41,7 +41,7 @@ def given_keys(own: EraseOptions) -> Callable[[SparkSession], Any]:
     if own.keys_delta is not None:
         return partial(delta_keys, url=own.keys_delta)
     if own.key:
-        found: Any = [parse_key(text, option="--key") for text in own.key]
+        found: Any = [parse_bytes(text, option="--key") for text in own.key]
     elif own.keys is not None:
         found = read_keys(own.keys)
     else:

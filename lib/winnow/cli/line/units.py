@@ -90,28 +90,28 @@ def parse_hex(text: str, *, option: str) -> bytes:
         ) from None
 
 
-def parse_key(text: str, *, option: str) -> bytes:
-    """Return a key: text, or `hex:`, `base64:` or `text:` and the key. Raises UsageError for an
-    empty key, and for one that its prefix does not fit.
+def parse_bytes(text: str, *, option: str) -> bytes:
+    """Return the bytes of a text, or of `hex:`, `base64:` or `text:` and a text. Raises UsageError
+    for none, and for bytes that their prefix does not fit.
     """
     prefix, colon, rest = text.partition(":")
     try:
         if colon and prefix == "hex":
-            key = bytes.fromhex(rest)
+            found = bytes.fromhex(rest)
         elif colon and prefix == "base64":
-            key = base64.b64decode(rest, validate=True)
+            found = base64.b64decode(rest, validate=True)
         else:
-            key = (rest if colon and prefix == "text" else text).encode()
+            found = (rest if colon and prefix == "text" else text).encode()
     except ValueError as error:
         raise UsageError(
             f"{option} can't be read",
             expected="text in UTF-8, hex:6B6579 or base64:a2V5",
             found=f"{prefix}: {error}" if colon else "bytes that are not UTF-8",
         ) from error
-    if not key:
+    if not found:
         raise UsageError(
             f"{option} is empty",
-            expected="a key",
-            hint="Is a variable of the shell empty? For the empty key use the Python API.",
+            expected="at least one byte",
+            hint="Is a variable of the shell empty? Only the Python API takes the empty key.",
         )
-    return key
+    return found

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from winnow.cli.out import Line, Row, aligned, by_the_rules
+from winnow.cli.out import Line, Row, aligned, by_the_rules, item, section
 from winnow.cli.text.start import harmful_starts
-from winnow.verbs.erase.values import Amount, EraseResult, PartitionErasure
+from winnow.verbs.erase.values import Amount, EraseResult, PartitionErasure, PatternSearch
 from winnow.words import counted, first_few, printable, size
 
+MOST = 50
+"""Partitions with a pattern that are shown. --json has all."""
 _FEW = 3
 """Partitions that were not searched and are named in the last lines."""
 
 
-def page(result: EraseResult) -> Iterator[Line]:
-    """Yield the lines. Partitions without matches are only counted."""
+def page(result: EraseResult, replicas: Iterable[Line] = ()) -> Iterator[Line]:
+    """Yield the lines. Partitions without matches are only counted. `replicas`: the lines on the
+    replicas of other brokers.
+    """
     shown = [
         p
         for p in result.partitions
@@ -34,6 +38,9 @@ def page(result: EraseResult) -> Iterator[Line]:
     for directory in result.not_searched:
         yield f"not searched: {printable(directory)}"
     yield from _summary(result)
+    if result.patterns is not None:
+        yield from section("Search in keys, values and headers", _patterns(result.patterns))
+    yield from replicas
     yield from harmful_starts(result.starts, title="Do not start the broker now")
 
 
@@ -75,6 +82,35 @@ def _remarks(p: PartitionErasure) -> Iterator[str]:
             p.proof.problems
         )
         yield f"NOT PROVEN: the second reading found {' and '.join(what)}"
+
+
+def _patterns(search: PatternSearch) -> Iterator[Line]:
+    total, what = search.total, counted(search.patterns, "pattern")
+    one_of = "the pattern" if search.patterns == 1 else f"one of {what}"
+    yield item(
+        f"{counted(total.records, 'record')} of {total.searched_records:,} with other keys "
+        f"{'holds' if total.records == 1 else 'hold'} {one_of}; {size(total.searched_bytes)} were "
+        "searched, decompressed. They are only counted, not erased"
+    )
+    for one in search.unsearched:
+        why = f": {one.error}" if one.error else ""
+        yield item(f"not searched: {printable(f'{one.name}{why}')}")
+    hits = [
+        {
+            "partition": printable(one.name),
+            "records": str(one.matches.records),
+            "in keys": str(one.matches.in_keys),
+            "in values": str(one.matches.in_values),
+            "in headers": str(one.matches.in_headers),
+        }
+        for one in search.partitions
+        if one.matches is not None and one.matches.records
+    ]
+    if hits:
+        yield ""
+        yield from aligned(hits[:MOST], "partition")
+    if len(hits) > MOST:
+        yield f"and {counted(len(hits) - MOST, 'partition')} more; --json has all"
 
 
 def _summary(result: EraseResult) -> Iterator[str]:

@@ -126,7 +126,8 @@ LESSONS: Mapping[str, Lesson] = {
     "erase": Lesson(
         "Remove all records of some keys, and prove it.",
         "Rewrites only closed segments that contain one of the keys, whatever the cleanup "
-        f"policy. Then reads everything again to prove it. --dry-run only counts. {_STOPPED}",
+        f"policy. Then reads everything again to prove it. --dry-run only counts, and plans the "
+        f"erasure over all replicas of the cluster. {_STOPPED}",
         (
             "erase /var/lib/kafka --keys keys.txt --dry-run",
             "erase /var/lib/kafka --keys keys.txt --certificate DIR",

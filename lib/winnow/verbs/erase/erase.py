@@ -32,12 +32,21 @@ from winnow.logdir.survey import LogDir
 from winnow.runtime.cancel import attempted
 from winnow.runtime.failure import Failure, all_or_failure, failure
 from winnow.runtime.spread import spread, spread_grouped
+from winnow.state import TopicPartition
 from winnow.verbs.erase.keys import searchable
+from winnow.verbs.erase.patterns import automaton_of
 from winnow.verbs.erase.proof import hash_file, prove
-from winnow.verbs.erase.segment import SegmentWork, rewrite_segment, scan_segment
-from winnow.verbs.erase.targets import Target, find_targets, skipped
-from winnow.verbs.erase.values import Amount, EraseResult, RewrittenFile
-from winnow.wire.key_search import KeySet
+from winnow.verbs.erase.replicas import find_replicas
+from winnow.verbs.erase.segment import SegmentWork, Sought, rewrite_segment, scan_segment
+from winnow.verbs.erase.targets import (
+    Target,
+    find_targets,
+    internal_targets,
+    matches_of,
+    of_users,
+    skipped,
+)
+from winnow.verbs.erase.values import Amount, EraseResult, PatternSearch, RewrittenFile
 from winnow.words import counted
 
 _Waiting: TypeAlias = tuple[Target, SegmentWork]
@@ -55,11 +64,13 @@ def erase_from(
     request: Request,
     keys: pa.Array,
     *,
+    patterns: Sequence[bytes] = (),
     run_id: str,
 ) -> EraseResult:
     """Erase from log directories whose locks the caller holds.
 
-    `keys` come from `different_keys`. `request.touch` is False for a dry run.
+    `keys` come from `different_keys`, `patterns` from `different_patterns`. `request.touch` is
+    False for a dry run.
     """
     sc, progress = spark.sparkContext, request.progress
     progress.stage(f"looking at {counted(sum(len(d.partitions) for d in log_dirs), 'partition')}")
@@ -72,13 +83,17 @@ def erase_from(
             found="none",
             hint="Kafka's own topics are searched if --topics names them without a wildcard.",
         )
-    partitions = [target for target in targets if isinstance(target, Target)]
-    shared = sc.broadcast(searchable(keys))
+    only_searched = internal_targets(sc, log_dirs, request) if patterns else []
+    partitions, internal = (
+        [target for target in some if isinstance(target, Target)]
+        for some in (targets, only_searched)
+    )
+    shared = sc.broadcast(Sought(searchable(keys), automaton_of(patterns)))
     seen = np.zeros(len(keys), np.bool_)
     try:
         doubled = any(log_dir.duplicates for log_dir in log_dirs)
         erasure = _Erasure(spark, request, run_id, keys, shared, doubled)
-        erasure.scan(partitions)
+        erasure.scan([*partitions, *internal])
         scanned = [partition for partition in partitions if partition.found is not None]
         for segment in (segment for one in scanned for segment in one.found or ()):
             seen[np.frombuffer(segment.keys, np.uint32)] = True
@@ -87,15 +102,29 @@ def erase_from(
             erasure.prove_if_possible(scanned)
     finally:
         shared.destroy()
+    results = tuple(one.result() if isinstance(one, Target) else one for one in targets)
+    records = {
+        TopicPartition(one.topic, one.partition): (one.closed + one.left).records
+        for one in results
+        if one.closed is not None
+    }
+    search = None
+    if patterns:
+        every = tuple(matches_of(one) for one in (*targets, *only_searched))
+        search = PatternSearch(len(patterns), every)
     return EraseResult(
         run_id=run_id,
         dry_run=not request.touch,
         keys=len(keys),
         keys_found=int(seen.sum()),
-        partitions=tuple(one.result() if isinstance(one, Target) else one for one in targets),
+        partitions=results,
         not_searched=tuple(not_searched),
         notes=tuple(notes),
         kafka=request.settings.kafka,
+        replicas=find_replicas(
+            request.settings.metadata, log_dirs, of_users(request).wants, records
+        ),
+        patterns=search,
     )
 
 
@@ -105,16 +134,16 @@ class _Erasure:
     request: Request
     run_id: str
     keys: pa.Array
-    shared: Broadcast[KeySet]
-    """The same keys, for tasks."""
+    shared: Broadcast[Sought]
+    """The same keys, and the patterns, for tasks."""
     doubled: bool
     """Some partitions have several directories."""
 
     def scan(self, partitions: Sequence[Target]) -> None:
-        keys = self.shared
+        sought = self.shared
         outcomes = spread_grouped(
             self.spark.sparkContext,
-            lambda work: scan_segment(work, keys.value),
+            lambda work: scan_segment(work, sought.value),
             [partition.works(self.run_id) for partition in partitions],
             weight=lambda work: work.segment.log_bytes,
             name=f"looking for the keys in {counted(len(partitions), 'partition')}",
@@ -169,11 +198,11 @@ class _Erasure:
         return works
 
     def _rewritten(self, works: Sequence[SegmentWork]) -> Sequence[_Rewritten | Failure]:
-        keys = self.shared
+        sought = self.shared
         done = attempted(
             lambda: spread(
                 self.spark.sparkContext,
-                lambda work: rewrite_segment(work, keys.value),
+                lambda work: rewrite_segment(work, sought.value.keys),
                 works,
                 weights=[work.segment.log_bytes for work in works],
                 name=f"erasing in {counted(len(works), 'segment')}",

@@ -30,6 +30,10 @@ class KeyHashes:
     each: Sequence[str] | None
     together: str
 
+    @property
+    def secret(self) -> bytes:
+        return bytes.fromhex(self.hash_key)
+
 
 def hash_keys(keys: Iterable[bytes], hash_key: bytes | None = None) -> KeyHashes:
     """Hash the keys under `hash_key`, or under a new one."""

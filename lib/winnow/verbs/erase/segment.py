@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,18 +28,29 @@ from winnow.policy.config import TopicConfig
 from winnow.state import Segment
 from winnow.storage.places import Places
 from winnow.storage.segment_io import Bytes
-from winnow.verbs.erase.values import Amount
+from winnow.verbs.erase.patterns import count_matches
+from winnow.verbs.erase.values import Amount, PatternMatches
 from winnow.wire.batch import CONTROL, MAX_MAGIC, has_producer
 from winnow.wire.buffers import RecordBlocks, Rows, copied
 from winnow.wire.choice import Era, Retention
 from winnow.wire.filtering import AS_THEY_ARE, filter_batches
 from winnow.wire.inflate import inflate_parts
+from winnow.wire.kernels.pattern_search import find_patterns
 from winnow.wire.key_search import NOT_FOUND, KeySet, find_keys
 from winnow.wire.records import check_crcs
 
 _Bits = np.ndarray[Any, np.dtype[np.bool_]]
+_Sizes = np.ndarray[Any, np.dtype[np.int32]]
 _MOST_INDEX_BYTES = 2**31 - 1
 """Limit for an existing index: segment.index.bytes may have been larger when it was made."""
+
+
+class Sought(NamedTuple):
+    """What a scan looks for."""
+
+    keys: KeySet
+    patterns: np.ndarray[Any, np.dtype[np.uint16]] | None = None
+    """Of `automaton`. None: no patterns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +81,8 @@ class SegmentMatches:
     """uint32[k]: numbers of the keys that were found, without duplicates."""
     legacy: bool
     """True if the segment has batches of v0 or v1."""
+    patterns: PatternMatches
+    """Of the records without one of the keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +96,28 @@ class _Part:
     """Number of each record's key."""
     hit: _Bits
     """Which of the records have one of the keys."""
+    others: _Bits
+    """Which of the records have none of the keys, and are no control records."""
+    sizes: _Sizes
+    """Bytes of each record."""
     matches: Amount
 
 
-def scan_segment(work: SegmentWork, keys: KeySet) -> SegmentMatches:
+def scan_segment(work: SegmentWork, sought: Sought) -> SegmentMatches:
     """Read a whole segment.
 
     Raises CorruptLogError for anything in it that can't be read. Checksums are verified.
     """
     matches, numbers, legacy = Amount(), np.empty(0, np.uint32), False
-    for part in _parts(work, keys):
+    patterns = PatternMatches()
+    for part in _parts(work, sought.keys):
         matches += part.matches
         numbers = np.union1d(numbers, part.number[part.hit].astype(np.uint32))
         legacy |= bool((part.rows["magic"] < MAX_MAGIC).any())
-    return SegmentMatches(matches, numbers.tobytes(), legacy)
+        if sought.patterns is not None:
+            where = find_patterns(part.blocks, sought.patterns)
+            patterns += count_matches(where, part.others, part.sizes)
+    return SegmentMatches(matches, numbers.tobytes(), legacy, patterns)
 
 
 def rewrite_segment(work: SegmentWork, keys: KeySet) -> tuple[StagedGroup, Amount]:
@@ -147,13 +168,17 @@ def _parts(work: SegmentWork, keys: KeySet) -> Iterator[_Part]:
             check_crcs(piece.data, rows)
             for blocks in inflate_parts(piece.data, rows, limit=limit):
                 found = find_keys(blocks, keys)
-                control = (blocks.rows["attributes"] & CONTROL) != 0
-                hit = (found.number != NOT_FOUND) & ~np.repeat(control, blocks.rows["record_count"])
+                control = np.repeat(
+                    (blocks.rows["attributes"] & CONTROL) != 0, blocks.rows["record_count"]
+                )
+                hit = (found.number != NOT_FOUND) & ~control
+                others = ~(hit | control)
                 matches = Amount(int(hit.sum()), int(found.size[hit].sum(dtype=np.int64)))
                 part = rows[: len(blocks.rows)]
-                yield _Part(piece, part, blocks, found.number, hit, matches)
+                which = found.number, hit, others, found.size
+                yield _Part(piece, part, blocks, *which, matches)
                 rows = rows[len(blocks.rows) :]
-                del blocks, found  # before the next part exists
+                del blocks, found, which, control, hit, others  # before the next part exists
 
 
 def _without(part: _Part, work: SegmentWork) -> tuple[bytes, Rows]:

@@ -28,7 +28,12 @@ from winnow.state import PartitionState
 from winnow.storage.contract import Storage
 from winnow.survey.place import ListedPartition, PartitionPlace
 from winnow.verbs.erase.segment import SegmentMatches, SegmentWork
-from winnow.verbs.erase.values import Amount, PartitionErasure
+from winnow.verbs.erase.values import (
+    Amount,
+    PartitionErasure,
+    PartitionMatches,
+    PatternMatches,
+)
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 
 _CUT = (
@@ -146,6 +151,30 @@ def find_targets(
         one if isinstance(one, Target) else _with_bytes(one, item.place.directory, request.storage)
         for one, item in zip(targets, found, strict=True)
     ]
+
+
+def internal_targets(
+    sc: SparkContext, log_dirs: Sequence[LogDir], request: Request
+) -> list[Target | PartitionErasure]:
+    """Return the partitions of Kafka's own topics that `request` does not name. They are only
+    searched for patterns.
+    """
+    topics = tuple(topic for topic in INTERNAL_TOPICS if topic not in request.topics)
+    if not topics:
+        return []
+    return find_targets(sc, log_dirs, replace(request, topics=topics, exclude=(), touch=False))
+
+
+def matches_of(target: Target | PartitionErasure) -> PartitionMatches:
+    """Return what the scan found of the patterns in a partition."""
+    if isinstance(target, PartitionErasure):
+        at = target.topic, target.partition, target.log_dir
+        return PartitionMatches(*at, None, target.error or target.why_left_alone)
+    topic_partition = target.state.topic_partition
+    at = topic_partition.topic, topic_partition.partition, target.state.log_dir
+    if target.found is None:
+        return PartitionMatches(*at, None, target.why.message if target.why else None)
+    return PartitionMatches(*at, sum((one.patterns for one in target.found), PatternMatches()))
 
 
 def _with_bytes(left: PartitionErasure, directory: str, storage: Storage) -> PartitionErasure:

@@ -6,11 +6,12 @@ They contain no key and no hash of a key.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, field
 
 from winnow.errors import CorruptLogError, NoSpaceError, UsageError, VerificationError
 from winnow.policy.versions import ANY_VERSION, KnownVersion
 from winnow.start.values import BrokerStart
+from winnow.verbs.erase.replicas import Replicas
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,55 @@ class PartitionErasure:
         return self.error is not None or self.why_left_alone is not None
 
 
+@dataclass(frozen=True, slots=True)
+class PatternMatches:
+    """Records that hold a pattern and have none of the keys: all, and those that hold a pattern in
+    this part.
+    """
+
+    records: int = 0
+    in_keys: int = 0
+    in_values: int = 0
+    in_headers: int = 0
+    searched_records: int = 0
+    searched_bytes: int = 0
+    """Size of the records that were searched, decompressed."""
+
+    def __add__(self, other: PatternMatches) -> PatternMatches:
+        pairs = zip(astuple(self), astuple(other), strict=True)
+        return PatternMatches(*(one + another for one, another in pairs))
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMatches:
+    topic: str
+    partition: int
+    log_dir: str
+    matches: PatternMatches | None
+    """None: it was not searched, or not completely."""
+    error: str | None = None
+    """Why it was not searched."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class PatternSearch:
+    patterns: int
+    """Number of different patterns."""
+    partitions: tuple[PartitionMatches, ...]
+
+    @property
+    def total(self) -> PatternMatches:
+        return sum((p.matches for p in self.partitions if p.matches), PatternMatches())
+
+    @property
+    def unsearched(self) -> tuple[PartitionMatches, ...]:
+        return tuple(one for one in self.partitions if one.matches is None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EraseResult:
     run_id: str
@@ -155,6 +205,10 @@ class EraseResult:
     """The version of Kafka whose rules were used."""
     starts: tuple[BrokerStart, ...] = ()
     """What happens if the broker starts after the erasure."""
+    replicas: Replicas = field(default_factory=Replicas)
+    """All replicas of these topics, on all brokers."""
+    patterns: PatternSearch | None = None
+    """What the search for patterns found, if one was requested."""
 
     @property
     def unsearched(self) -> tuple[PartitionErasure, ...]:
@@ -199,8 +253,13 @@ class EraseResult:
     @property
     def complete(self) -> bool:
         """Return whether every partition was erased and no record with one of the keys, nor an
-        older copy of records, is left. Remote storage is not checked.
+        older copy of records, is left. Remote storage is not checked. A dry run is not complete
+        while a partition is reassigned: no erasure should begin then.
         """
+        if (self.dry_run and self.replicas.reassigned) or (
+            self.patterns is not None and self.patterns.unsearched
+        ):
+            return False
         return not self.not_searched and not any(
             p.troubled or p.left.records or p.copies or p.remote for p in self.partitions
         )
