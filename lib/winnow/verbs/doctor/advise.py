@@ -22,58 +22,105 @@ def advise(
     found: Diagnosis,
     *,
     have_broker_file: bool,
-    zookeeper: bool = False,
     nearby: Sequence[str] = (),
     started_with: str | None = None,
     other_disk: str | None = None,
-    running: bool = False,
     cleaner_off: int = 0,
 ) -> tuple[Advice, ...]:
     """Return commands without the program, the log directories and the caller's options.
 
-    `have_broker_file`: the broker's properties file was given. `zookeeper`: the brokers keep their
-    topics there. `nearby`: properties files on this machine that may be the broker's.
-    `started_with`: the properties file in the command of the running broker. `other_disk`: a new
-    directory on a disk with enough space. `running`: a broker is running on the log directories.
-    `cleaner_off`: partitions that are left because `log.cleaner.enable` is false.
+    `have_broker_file`: the broker's properties file was given. `nearby`: properties files on this
+    machine that may be the broker's. `started_with`: the properties file in the command of the
+    running broker. `other_disk`: a new directory on a disk with enough space. `cleaner_off`:
+    partitions that are left because `log.cleaner.enable` is false.
     """
-    advice = [*_to_free(found, other_disk)]
+    losing = [log for start in found.starts for log in start.logs(Fate.LOSES)]
+    advice = [
+        *_to_free(found, other_disk),
+        *_to_gather_entries(found),
+        *_to_find_settings(
+            found,
+            have_broker_file=have_broker_file,
+            nearby=nearby,
+            started_with=started_with,
+        ),
+        *_to_replace_cleaner(cleaner_off),
+        *_to_list_damage(found, losing),
+        *_to_end_transaction(found),
+    ]
+    if not any(_recovers(one) for one in advice):
+        advice += _to_recover(found, losing)
+    advice += _to_count_records(found)
+    read_only = any(disk.read_only for disk in found.disks)
+    return tuple(
+        _as_things_are(one, found, losing)
+        for one in advice
+        if not (read_only and one.arguments[0] in _CHANGES)
+    )
 
-    def run(*arguments: str, why: str) -> None:
-        advice.append(Advice(arguments, why))
 
+def _as_things_are(one: Advice, found: Diagnosis, losing: Sequence[LogStart]) -> Advice:
+    """Return the advice with what it leaves alone, and when it can be followed."""
+    if losing and _recovers(one):
+        one = replace(one, why=f"{one.why}. {_left_alone(losing)}")
+    if _is_running(found) and one.arguments[0] in _CHANGES:
+        one = replace(one, why=f"once the broker is stopped: {one.why}")
+    return one
+
+
+def _recovers(one: Advice) -> bool:
+    return one.arguments[:2] == _RECOVER
+
+
+def _is_running(found: Diagnosis) -> bool:
+    return any(disk.broker_runs for disk in found.disks)
+
+
+def _to_gather_entries(found: Diagnosis) -> Iterator[Advice]:
     moved = [entry for entry in found.misplaced if entry.log_dir is not None]
     if moved:
         why = (
             f"repairs the cleaner entry of {counted(len(moved), 'partition')}: "
             "keeps one entry, in the partition's log directory"
         )
-        run("clean", *_topics({entry.topic for entry in moved}), why=why)
+        yield Advice(("clean", *_topics({entry.topic for entry in moved})), why)
+
+
+def _to_find_settings(
+    found: Diagnosis, *, have_broker_file: bool, nearby: Sequence[str], started_with: str | None
+) -> Iterator[Advice]:
     unknown = {trouble.topic for trouble in found.troubles if trouble.rule == NO_POLICY}
     if unknown:
-        by_size = [topic.topic for topic in found.topics if topic.topic in unknown]
-        advice.append(
-            give_settings(
-                by_size,
-                have_broker_file=have_broker_file,
-                zookeeper=zookeeper,
-                nearby=nearby,
-                started_with=started_with,
-            )
+        yield give_settings(
+            [topic.topic for topic in found.topics if topic.topic in unknown],
+            have_broker_file=have_broker_file,
+            zookeeper=found.zookeeper,
+            nearby=nearby,
+            started_with=started_with,
         )
+
+
+def _to_replace_cleaner(cleaner_off: int) -> Iterator[Advice]:
     if cleaner_off:
         why = (
             f"{counted(cleaner_off, 'partition')} of compacted topics, for the broker has "
             "log.cleaner.enable=false: neither its cleaner nor Winnow cleans them. This shows what "
             "Winnow would clean if it were the cleaner; `clean --replace-cleaner` does it"
         )
-        run("plan", "--replace-cleaner", why=why)
-    losing = [log for start in found.starts for log in start.logs(Fate.LOSES)]
+        yield Advice(("plan", "--replace-cleaner"), why)
+
+
+def _to_list_damage(found: Diagnosis, losing: Sequence[LogStart]) -> Iterator[Advice]:
     damaged = {trouble.topic for trouble in found.troubles if trouble.rule == DAMAGED}
     damaged |= {log.topic_partition.topic for log in losing}
     if damaged:
         why = "lists everything that is wrong with these topics, by file and byte"
-        run("verify", *_topics(damaged), why=why)
+        yield Advice(("verify", *_topics(damaged)), why)
+
+
+def _to_end_transaction(found: Diagnosis) -> Iterator[Advice]:
+    """Yield what to do about the transaction that holds back most bytes."""
+    running = _is_running(found)
     for held_back in found.held_back[:1]:
         if running and not _has_timed_out(held_back, found.now):
             continue
@@ -86,47 +133,38 @@ def advise(
         )
         partition = f"{held_back.topic}-{held_back.partition}"
         asked = ("explain", "--partition", partition, "--offset", first)
-        advice.append(Advice(asked, why, _of_node(found, held_back.log_dir)))
-    full = any(disk.is_full for disk in found.disks)
-    recovers = any(one.arguments[:2] == _RECOVER for one in advice)
-    unclean = not all(disk.clean_shutdown for disk in found.disks)
-    frees_first = any(d.frees_first for start in found.starts for d in start.log_dirs)
-    # Where a start would not be safe then either, it writes no marker.
-    of_use = losing or frees_first or all(start.is_safe for start in found.starts)
-    if unclean and of_use and not recovers and (found.gains or not full):
+        yield Advice(asked, why, _of_node(found, held_back.log_dir))
+
+
+def _to_recover(found: Diagnosis, losing: Sequence[LogStart]) -> Iterator[Advice]:
+    if all(disk.clean_shutdown for disk in found.disks) or (_is_full(found) and not found.gains):
+        return
+    if any(one.frees_first for start in found.starts for one in start.log_dirs):
         why = (
             "recovers the logs here and now. Do not leave it out: where a broker's own recovery "
             "runs out of space, it can delete records"
-            if frees_first
-            else "recovers the logs here and now"
-            if losing
-            else "optional: recovers the logs here and now, so that the broker starts without "
-            "recovery"
         )
-        run(*_RECOVER, why=why)
+    elif losing:
+        why = "recovers the logs here and now"
+    elif all(start.is_safe for start in found.starts):
+        why = "optional: recovers the logs here and now, so that the broker starts without recovery"
+    else:  # where a start would not be safe then either, it writes no marker
+        return
+    yield Advice(_RECOVER, why)
+
+
+def _to_count_records(found: Diagnosis) -> Iterator[Advice]:
     unread = found.deep
-    if found.census is None and unread.bytes and not full:
+    if found.census is None and unread.bytes and not _is_full(found):
         took = "" if unread.seconds is None else f" in {roughly(unread.seconds)}"
         why = (
             f"counts records without a key and tombstones by age; reads {size(unread.bytes)}{took}"
         )
-        run("doctor", "--deep", why=why)
-    if losing:
-        advice = [
-            replace(one, why=f"{one.why}. {_left_alone(losing)}")
-            if one.arguments[:2] == _RECOVER
-            else one
-            for one in advice
-        ]
-    if running:
-        advice = [
-            replace(one, why=f"once the broker is stopped: {one.why}")
-            if one.arguments[0] in _CHANGES
-            else one
-            for one in advice
-        ]
-    changes = _CHANGES if any(disk.read_only for disk in found.disks) else frozenset()
-    return tuple(one for one in advice if one.arguments[0] not in changes)
+        yield Advice(("doctor", "--deep"), why)
+
+
+def _is_full(found: Diagnosis) -> bool:
+    return any(disk.is_full for disk in found.disks)
 
 
 def _has_timed_out(held_back: HeldBack, now: int) -> bool:

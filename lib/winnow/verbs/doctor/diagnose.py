@@ -153,13 +153,11 @@ def diagnose(
     advice = advise(
         found,
         have_broker_file=bool(request.settings.servers),
-        zookeeper=found.zookeeper,
         nearby=usual_files(request.storage),
         started_with=_started_with(),
         other_disk=other_disk(request.storage, [log_dir.path for log_dir in usable])
         if found.short_of_space
         else None,
-        running=bool(views()),
         cleaner_off=sum(result.cleaner_off for _, result in sure),
     )
     return replace(found, advice=advice)
