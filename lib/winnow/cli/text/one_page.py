@@ -177,7 +177,9 @@ def _which(disks: Sequence[Disk], all_disks: Sequence[Disk]) -> str:
 
 
 def _start(found: Diagnosis, names: Names, most: int) -> Iterator[Line]:
-    """Yield the verdict on the brokers, most harmful first, and the reasons for the first one."""
+    """Yield the verdict on the brokers, most harmful first, and the reasons for the first one. What
+    was not seen is the least of them.
+    """
     if not found.starts:
         yield "  not predicted: the log directory is not on this machine"
         return
@@ -186,13 +188,14 @@ def _start(found: Diagnosis, names: Names, most: int) -> Iterator[Line]:
     yield from (Styled(line, "" if first.is_safe else "bold red") for line in shown)
     warning = rows(last_step(found), 1 if most < _LIMITS[1].start else 2)
     warning = warning if _is_warning(found) else []
-    reasons = list(start_lines(first))
-    more = ([counted(len(reasons) - 1, "more reason")] if len(reasons) > 1 else []) + (
-        [counted(len(others), "more broker")] if others else []
-    )
-    room = max(most - len(shown) - len(warning) - bool(more), 0)
-    if reasons and room:
-        yield from rows(names.in_text(reasons[0]), room, indent=4)
+    reasons = sorted(start_lines(first), key=first.unseen.__contains__)
+    room = most - len(shown) - len(warning) - (len(reasons) > 1 or bool(others))
+    while reasons and room > 0:
+        lines = rows(names.in_text(reasons.pop(0)), room, indent=4)
+        room -= len(lines)
+        yield from lines
+    more = [counted(len(reasons), "more reason")] if reasons else []
+    more += [counted(len(others), "more broker")] if others else []
     if more:
         yield f"    {' and '.join(more)} with --all"
     yield from (Styled(line, "bold red") for line in warning)

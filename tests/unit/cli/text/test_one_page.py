@@ -159,6 +159,29 @@ def test_page_fits_for_any_number_of_damaged_partitions(many: int) -> None:
     assert len({*shown}) == min(many, 2) or many == 1, text
 
 
+def test_page_says_why_a_log_directory_goes_offline_before_what_was_not_seen() -> None:
+    unseen = "no given directory has the __cluster_metadata-0 that the broker reads"
+    log = LogStart(
+        log_dir=LOGS,
+        name="orders-0",
+        topic_partition=TopicPartition("orders", 0),
+        fate=Fate.OFFLINE,
+        reason=f"{LOGS}/orders-0/0.log can't be changed by anybody, not even root",
+    )
+    start = BrokerStart(
+        node_id=1,
+        fate=Fate.STOPS,
+        of_broker=Fate.STOPS,
+        reasons=(unseen, f"{LOGS} goes offline, and a broker can't do without it"),
+        log_dirs=(LogDirStart(path=LOGS, fate=Fate.OFFLINE, reasons=(), logs=(log,)),),
+        unseen=(unseen,),
+    )
+    found = replace(diagnosis(0, DISK), starts=(start,))
+    page = checked(found, CommandLine(log_dirs=(LOGS,)))
+    assert f"    {LOGS} goes offline, and a broker can't do without it" in page
+    assert any(line.startswith("    the log directory goes offline because of o") for line in page)
+
+
 def test_names_never_look_equal_and_those_that_would_are_counted() -> None:
     head, tail = "a" * 60, "z" * 60
     every = [f"{head}{n:03d}{tail}" for n in range(50)] + ["short-0"]
