@@ -91,8 +91,9 @@ def main() -> int:
                         runs[name] += 1
                         gone += went
                         wrong += [f"{name}: {problem}" for problem in found]
-    for line in wrong:
-        sys.stdout.write(f"{line}\n")
+                        for problem in found:
+                            sys.stdout.write(f"{name}: {problem}\n")
+                            sys.stdout.flush()
     minutes, many = f"{asked.minutes:g}", runs.total()
     sys.stdout.write(f"{many} runs, {gone} partitions deleted, {len(wrong)} false results\n")
     version = f"{asked.kafka_version}, moves" if asked.moves else asked.kafka_version
