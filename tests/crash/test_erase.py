@@ -32,7 +32,7 @@ from winnow.logdir.commit.swap import StagedGroup, swap_group
 from winnow.logdir.listing import list_segments
 from winnow.logdir.names import LOG, segment_file
 from winnow.storage.local import LocalStorage
-from winnow.verbs.erase.segment import SegmentWork, rewrite_segment, scan_segment
+from winnow.verbs.erase.segment import SegmentWork, Sought, rewrite_segment, scan_segment
 from winnow.wire.key_search import key_set_of
 
 STORAGE = LocalStorage()
@@ -58,7 +58,9 @@ def stage(directory: Path) -> list[StagedGroup]:
         for segment, following in pairwise(list_segments(STORAGE, str(directory)).segments)
     ]
     return [
-        rewrite_segment(work, SET)[0] for work in works if scan_segment(work, SET).matches.records
+        rewrite_segment(work, SET)[0]
+        for work in works
+        if scan_segment(work, Sought(SET)).matches.records
     ]
 
 

@@ -28,7 +28,7 @@ from tests.unit.wire.logs import random_log
 from winnow.errors import CorruptLogError
 from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX
-from winnow.verbs.erase.segment import SegmentWork, rewrite_segment, scan_segment
+from winnow.verbs.erase.segment import SegmentWork, Sought, rewrite_segment, scan_segment
 from winnow.verbs.erase.values import Amount
 from winnow.wire.batch import (
     CODEC_MASK,
@@ -122,7 +122,7 @@ def test_each_batch_loses_only_records_of_the_erased_keys(seed: int, choice: int
     base = int(decode_batch(batches[0], 0)[0]["base_offset"])
     with tempfile.TemporaryDirectory() as scratch:
         directory = partition(Path(scratch) / "t-0", *batches, base=base)
-        found = scan_segment(work_on(directory), key_set_of([*keys], SECRET))
+        found = scan_segment(work_on(directory), Sought(key_set_of([*keys], SECRET)))
         result = rewritten(directory, *keys)
         log = staged(result, LOG)
         assert staged(result, INDEX) == indexes(log, base)[INDEX]
