@@ -26,7 +26,7 @@ SETTINGS = {"broker.session.timeout.ms": "120000"}
 """A broker that stands still for some seconds stays registered."""
 
 
-def described(cluster: Cluster) -> dict[str, tuple[str, str, str]]:
+def described(cluster: Cluster) -> dict[str, tuple[str, ...]]:
     """Partition -> its replicas, and those that are added and removed, by kafka-topics."""
     found = {}
     out = cluster.nodes[0].tool(
@@ -48,7 +48,7 @@ def planned(spark: SparkSession, log_dir: Path) -> Replicas:
     return erase(spark, str(log_dir), keys=[b"none"], dry_run=True).replicas
 
 
-def words(replicas: Replicas) -> dict[str, tuple[str, str, str]]:
+def words(replicas: Replicas) -> dict[str, tuple[str, ...]]:
     found = {}
     for one in replicas.partitions:
         moved = one.reassignment

@@ -51,13 +51,12 @@ def broker(place: Path, *values: bytes, partitions: Sequence[str] = ("orders-0",
     return place
 
 
-def found(log_dir: Path, *topics: str, **records: int) -> Replicas:
+def found(log_dir: Path, *topics: str, records: Sequence[int] = ()) -> Replicas:
+    """`records`: with one of the keys in orders-0, orders-1, and so on."""
     storage, log_dirs = LocalStorage(), survey_log_dirs(LocalStorage(), [str(log_dir)])
     settings, _ = with_metadata(Settings(), storage, log_dirs)
-    counted = {
-        TopicPartition(*name.rsplit("_", 1)[:1], int(name[-1])): n for name, n in records.items()
-    }
-    return find_replicas(settings.metadata, log_dirs, partial(is_wanted, globs=topics), counted)
+    counts = {TopicPartition("orders", number): count for number, count in enumerate(records)}
+    return find_replicas(settings.metadata, log_dirs, partial(is_wanted, globs=topics), counts)
 
 
 def result(replicas: Replicas, *, dry_run: bool = True) -> EraseResult:
@@ -84,7 +83,7 @@ def three(tmp_path: Path) -> Path:
 
 
 def test_every_replica_is_named_with_its_broker_and_its_directory(three: Path) -> None:
-    replicas = found(three, orders_0=7, orders_1=0)
+    replicas = found(three, records=(7, 0))
     assert replicas.problem is None
     assert [
         (one.name, one.records, [(r.node_id, r.directory_id, r.log_dir) for r in one.replicas])
@@ -102,7 +101,7 @@ def test_every_replica_is_named_with_its_broker_and_its_directory(three: Path) -
 
 def test_plan_has_the_order_and_ends_with_a_search_of_each_broker(three: Path) -> None:
     request = CommandLine(log_dirs=(str(three),), topics=("orders", "peo*"))
-    page = text(found(three, orders_0=7), request)
+    page = text(found(three, records=(7,)), request)
     assert "on brokers 2 and 3, by __cluster_metadata-0 up to offset" in page
     assert f"orders-0              7  1, 2     {three}" in page
     assert "people-0              -  3        -" in page
@@ -117,7 +116,7 @@ def test_plan_has_the_order_and_ends_with_a_search_of_each_broker(three: Path) -
         f"broker 2: ./spark-submit.sh verify LOG_DIR {ends}",
         f"broker 3: ./spark-submit.sh verify LOG_DIR {ends}",
     ]
-    whole = in_json(to_json(result(found(three, orders_0=7)), request))
+    whole = in_json(to_json(result(found(three, records=(7,))), request))
     assert whole["order"] == [1, 2, 3]
     assert [one["command"] for one in whole["verify"]] == [
         line.strip().partition(": ")[2] for line in last.splitlines()[1:]
@@ -139,7 +138,7 @@ def test_reassignment_in_progress_stops_a_plan(three: Path, tmp_path: Path) -> N
         *ALL,
         replicas_of(0, 4, 1, 2, removing=[2], adding=[4]),
     )
-    replicas = found(moved, orders_0=0)
+    replicas = found(moved, records=(0,))
     words = "1 partition is being reassigned: orders-0 to 4 from 2."
     for dry_run, begins, code in (
         (True, "DO NOT BEGIN", CorruptLogError.exit_code),
