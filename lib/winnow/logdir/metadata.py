@@ -110,8 +110,17 @@ def read_cluster_metadata(
         budget=budget,
     )
     torn = end.torn
+    if end.below is not None and not as_broker:
+        raise CorruptLogError(
+            "the metadata log ends below its newest snapshot",
+            expected=f"offset {before.offset} or more",
+            found=f"offset {end.below}",
+            where=directory,
+            hint="Later records may be lost, and settings with them: name the topics in "
+            "--topic-configs FILE.",
+        )
     if end.epoch < 0:  # no batch follows the snapshot
-        end = replace(before, torn=torn)
+        end = replace(before, torn=torn, below=end.below)
     if end.offset == 0:
         raise CorruptLogError(
             "the metadata log is empty",

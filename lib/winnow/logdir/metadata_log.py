@@ -76,6 +76,10 @@ class LogEnd:
     """What follows the last whole batch, if anything does."""
     missing: str | None = None
     """Which records are missing before it, as in `offsets 40 to 62`. The first gap is named."""
+    below: int | None = None
+    """Where the segments end, if that is below the newest snapshot: the log has lost its end, or a
+    node was killed between the download of a snapshot and the truncation of its log.
+    """
 
 
 def decompression_budget() -> Budget:
@@ -186,8 +190,10 @@ def read_log(
                 for value in _values(buf, rows[rows["last_offset"] >= start], path, budget):
                     if value.offset >= start:
                         use(value)
+    segments_end = expected if bases else 0
     return LogEnd(
         offset=max(expected, start),
+        below=segments_end if segments_end < start else None,
         epoch=epoch,
         timestamp=timestamp,
         torn=torn,

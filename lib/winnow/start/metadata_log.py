@@ -16,12 +16,17 @@ from winnow.errors import (
     UnpredictedLoadError,
     failure_of,
 )
+from winnow.logdir.files import files_in
 from winnow.logdir.metadata import METADATA_DIR, read_cluster_metadata
 from winnow.logdir.metadata_log import list_snapshots, read_snapshot
 from winnow.logdir.names import (
+    DELETED,
+    LOG,
     METADATA_TOPIC,
     PARTITION_METADATA,
+    SNAPSHOT,
     DirectoryKind,
+    base_offset_of,
     parse_snapshot_name,
 )
 from winnow.policy.known_version import supported_features
@@ -38,7 +43,9 @@ from winnow.start.small_files import Problem, topic_id_or_problem
 from winnow.start.values import Fate, KnownTopics, LogStart
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage, read_if_there
+from winnow.words import first_few
 
+_SHOWN = 3
 METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
@@ -76,7 +83,27 @@ def own_metadata_log(
         lost = f"{METADATA_DIR}: {loaded.reason}"
         reason = f"{lost}. Changes of topics in it are lost"
         return replace(found, fate=Fate.LOSES, reason=reason, lost=lost)
-    return found
+    return _without_end(storage, found, loaded)
+
+
+def _without_end(storage: Storage, found: MetadataStart, loaded: LogStart) -> MetadataStart:
+    """Say that the log has lost its end, if its snapshots show it: a node writes those of its state
+    and of its producers at an offset that its log has, and a truncation removes those above.
+    """
+    end, names = loaded.log_end_offset, files_in(storage, found.directory)
+    reached = [offset for offset, _ in list_snapshots(storage, found.directory)]
+    reached += [base_offset_of(name) for name in names if name.endswith(SNAPSHOT)]
+    if found.lost or found.fate is not Fate.LOADS or end is None or end >= max(reached, default=0):
+        return found
+    lost = (
+        f"{METADATA_DIR} ends at offset {end}, below its newest snapshot {max(reached)}: it has "
+        "lost its end, and changes of topics and settings with it"
+    )
+    if deleted := [name for name in names if name.endswith(LOG + DELETED)]:
+        lost += (
+            f". {first_few(deleted, _SHOWN)} may have it: first copy {found.directory} elsewhere"
+        )
+    return replace(found, fate=Fate.LOSES, reason=lost, lost=lost)
 
 
 def _empty(directory: str, why: str) -> MetadataStart:

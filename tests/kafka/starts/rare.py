@@ -210,6 +210,8 @@ def _gaps(version: str, kind: str) -> Iterator[State]:
     root = unpacked(f"starts-{version}") / kind
     snapshots = sorted(str(p.relative_to(root)) for p in root.glob(f"{METADATA}/*.checkpoint"))
     log = f"{METADATA}/{0:020d}.log"
+    for change in (("batches", log, "3"), ("move", log, f"{log}.deleted"), ("remove", log)):
+        yield _changed(version, kind, [change])
     for first, after in ((3, 12), (34, 60), (20, 30), (55, 63)):
         gap = ("gap", log, str(first), str(after))
         yield _changed(version, kind, [gap])

@@ -34,6 +34,7 @@ from tests.unit.wire.metadata_values import (
     replicas_of,
     topic,
 )
+from winnow.errors import CorruptLogError
 from winnow.logdir.meta import read_topic_id
 from winnow.policy.known_version import METADATA_VERSION
 from winnow.state import ALL_BROKERS, Reassignment
@@ -194,16 +195,19 @@ def test_segments_below_the_snapshot_are_skipped(tmp_path: Path) -> None:
     assert overrides(read(tmp_path)) == {"t": {"retention.ms": "6"}}
 
 
-def test_log_may_begin_at_its_snapshot_or_end_below_it(tmp_path: Path) -> None:
+def test_log_may_begin_at_its_snapshot_and_does_not_end_below_it(tmp_path: Path) -> None:
+    """A broker whose log has lost its end goes on with the settings of the snapshot, and deletes
+    what a later setting keeps.
+    """
     segment(tmp_path, 9)
     snapshot(tmp_path, 9, topic("t"), COMPACT)
     assert read(tmp_path).end_offset == 9
     (tmp_path / f"{9:020d}.log").unlink()
+    with pytest.raises(CorruptLogError, match="ends below its newest snapshot"):
+        read(tmp_path)
     log(tmp_path, no_op())
-    assert (read(tmp_path).end_offset, overrides(read(tmp_path))) == (
-        9,
-        {"t": {"cleanup.policy": "compact"}},
-    )
+    with pytest.raises(CorruptLogError, match="expected offset 9 or more, found offset 2"):
+        read(tmp_path)
 
 
 def test_snapshot_without_records_is_read(tmp_path: Path) -> None:

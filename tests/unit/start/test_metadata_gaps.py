@@ -69,3 +69,17 @@ def test_newer_records_of_other_voters_decide_what_is_set_aside(
     assert start.unseen == ((f"{log_dir}/c-0",) if fate is Fate.UNKNOWN else ())
     metadata.unlink()
     assert log_of(start_of(log_dir), "c-0").fate is Fate.SET_ASIDE
+
+
+@pytest.mark.parametrize(
+    "change", [("remove",), ("empty",), ("batches", "3"), ("move", f"{METADATA}/lost.log.deleted")]
+)
+def test_metadata_log_that_ends_below_its_snapshots_has_lost_its_end(
+    log_dir: Path, change: tuple[str, ...]
+) -> None:
+    """Brokers of 3.9.2, 4.3.1 and 4.4.0 start, without what was changed after the snapshot."""
+    name, *words = change
+    CHANGES[name](log_dir / METADATA / f"{0:020d}.log", log_dir, *words)
+    start = start_of(log_dir)
+    assert (start.fate, start.is_safe) == (Fate.LOSES, False)
+    assert "it has lost its end, and changes of topics and settings with it" in start.reasons[0]

@@ -110,8 +110,9 @@ def test_lost_metadata_log_is_fetched_from_a_majority_of_sound_logs(
 def test_topics_missing_on_the_majority_are_not_restored(nodes: list[Path]) -> None:
     empty(nodes[0])
     for path in nodes[1:]:
-        for snapshot in (path / METADATA).glob("*.checkpoint"):
-            snapshot.unlink()
+        for pattern in ("*.checkpoint", "*.snapshot"):
+            for snapshot in (path / METADATA).glob(pattern):
+                snapshot.unlink()
         [log] = (path / METADATA).glob("*.log")
         os.truncate(log, 12 + int.from_bytes(log.read_bytes()[8:12]))
     first, *_ = starts_of(nodes)
