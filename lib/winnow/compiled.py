@@ -50,6 +50,7 @@ _WITH_KERNELS = (
     "wire/kernels/filter.py",
     "wire/kernels/legacy.py",
     "wire/kernels/names.py",
+    "wire/kernels/pattern_search.py",
     "wire/kernels/records.py",
     "wire/kernels/walk.py",
     "wire/key_search.py",

@@ -15,7 +15,7 @@ from winnow.logdir.survey import Checkpoints, LogDir
 from winnow.report.certificate import NOT_SHOWN, Circumstances, write_certificate
 from winnow.state import Reassignment
 from winnow.verbs.erase.key_hashes import hash_keys
-from winnow.verbs.erase.replicas import Replica, Replicas, ReplicatedPartition
+from winnow.verbs.erase.replicas import AssignedReplica, Replicas, ReplicatedPartition
 from winnow.verbs.erase.values import (
     Amount,
     EraseResult,
@@ -68,7 +68,7 @@ RESULT = EraseResult(
             ReplicatedPartition(
                 topic=LONG,
                 partition=0,
-                replicas=(Replica(1), Replica(2), Replica(3)),
+                replicas=(AssignedReplica(1), AssignedReplica(2), AssignedReplica(3)),
                 reassignment=Reassignment(adding=(3,)),
             ),
         ),

@@ -201,9 +201,8 @@ LIST classic|consumer|share|streams|unknown 3.7-4.4: group.coordinator.rebalance
 """Kind of value, range or words, and the versions that know the settings which follow. Where the
 versions differ, it is the widest range. Settings that `winnow.policy.config` has are left out.
 """
-_HOST_AND_PORT = r"\[?[0-9A-Za-z\-%._:]*\]?:[0-9]+"
-_VOTER = re.compile(rf"\s*([+-]?[0-9]+)@.*?{_HOST_AND_PORT}\s*")
-_LISTENER = re.compile(rf"\s*(.*)://{_HOST_AND_PORT}\s*")
+_VOTER = re.compile(r"\s*([+-]?[0-9]+)@.*:[0-9]+\s*")
+_LISTENER = re.compile(r".*://\[?[0-9A-Za-z\-%._:]*\]?:[0-9]+\s*")
 _CHECKS_TOGETHER = (3, 4, 0)
 """Earlier versions accept some settings that do not fit each other."""
 _MEBIBYTE = 1 << 20

@@ -24,7 +24,7 @@ _NO_LOG = (
 
 
 @dataclass(frozen=True, slots=True)
-class Replica:
+class AssignedReplica:
     node_id: int
     directory_id: str | None = None
     """`directory.id` of its log directory. None: the controller does not know it."""
@@ -36,7 +36,7 @@ class Replica:
 class ReplicatedPartition:
     topic: str
     partition: int
-    replicas: tuple[Replica, ...]
+    replicas: tuple[AssignedReplica, ...]
     """By node id. Empty: unknown."""
     reassignment: Reassignment | None = None
     """A reassignment in progress."""
@@ -109,7 +109,7 @@ def find_replicas(
             at = TopicPartition(topic, partition)
             ids = identity.directories.get(partition, {})
             replicas = tuple(
-                Replica(node, ids.get(node), homes.get(at) if node == node_id else None)
+                AssignedReplica(node, ids.get(node), homes.get(at) if node == node_id else None)
                 for node in sorted(nodes)
             )
             partitions.append(
