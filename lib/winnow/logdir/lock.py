@@ -40,7 +40,6 @@ _SECRET = re.compile(
 """A setting or an option of another process that must not be shown."""
 _MOST_COMMAND = 2**18
 """Bytes of a command line: a broker's class path alone has about 10,000."""
-_MOST_SHOWN = 4096
 _FLOCK = struct.Struct("hhqqi4x")
 """`struct flock` of 64-bit Linux: l_type, l_whence, l_start, l_len (0: to the end), l_pid."""
 
@@ -316,7 +315,7 @@ def _ofd_holder(fd: int) -> int | None:
 
 
 def _command_line(pid: int) -> str:
-    command = _SECRET.sub(r"\1***", redacted(" ".join(_command_words(pid))[:_MOST_SHOWN]))
+    command = _SECRET.sub(r"\1***", redacted(" ".join(_command_words(pid))[:4096]))
     limit = 160
     return (
         command if len(command) <= limit else f"{command[: limit // 2]} … {command[-limit // 2 :]}"
