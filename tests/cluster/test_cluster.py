@@ -54,6 +54,7 @@ def test_hosts_have_a_python_without_packages(tmp_path: Path) -> None:
         assert ended.returncode != 0, f"this machine's own Python has {name}"
 
 
+@pytest.mark.slow
 def test_killed_host_and_executor_leave_bytes_of_local_run(field: Field, tmp_path: Path) -> None:
     log_dir = fresh(field)
     with two_hosts(tmp_path) as cluster, (field.scratch / "output").open("wb") as output:

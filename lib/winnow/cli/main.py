@@ -56,6 +56,7 @@ def _end(codes: Sequence[int]) -> None:
     process: obstore's do when they have handed over an answer, and the exit code was 134.
     """
     if codes:
+        logging.shutdown()  # which was registered earlier
         flush_streams()
         os._exit(codes[-1])
 

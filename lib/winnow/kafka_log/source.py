@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 end_quietly()
 
 
+_registered: dict[str, dict[str, str]] = {}
+"""By session: the environment of its workers that the source was registered with, and keeps."""
+
+
 @checked
 def register(spark: SparkSession) -> None:
     """Make `spark.read.format("kafka-log")` known to a session. Changes none of its settings.
@@ -43,9 +47,11 @@ def register(spark: SparkSession) -> None:
     """
     use_this_python(spark.sparkContext)
     refuse_by_name(KafkaLogSource.name())
-    state = spark._jsparkSession.sessionState()  # noqa: SLF001 - pyspark can't ask for a source
-    if state.dataSourceManager().dataSourceExists(KafkaLogSource.name()):
+    session = spark._jsparkSession.sessionUUID()  # noqa: SLF001 - a session has no other name
+    environment = dict(spark.sparkContext.environment)
+    if _registered.get(session) == environment:
         return  # Spark would replace it, with a warning
+    _registered[session] = environment
     try:
         spark.dataSource.register(KafkaLogSource)
     except AnalysisException as error:

@@ -33,6 +33,7 @@ def reached(log_dir: Path, name: str) -> int:
     return max(int(path.stem) for path in (log_dir / name).glob("*.log"))
 
 
+@pytest.mark.slow
 def test_consumers_miss_only_the_erased_records(spark: SparkSession, tmp_path: Path) -> None:
     before = copy_log_dir("clean", tmp_path / "before")
     after = copy_log_dir("clean", tmp_path / "after")

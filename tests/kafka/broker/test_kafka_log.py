@@ -65,6 +65,7 @@ def of(spark: SparkSession, log_dir: Path) -> list[str]:
     return sorted(line for isolation, frame in frames.items() for line in lines(frame, isolation))
 
 
+@pytest.mark.slow
 def test_rows_equal_the_records_of_consumers(registered: SparkSession, tmp_path: Path) -> None:
     """From the directory of a running broker, and from the same directory after it has stopped."""
     log_dir = copy_log_dir("clean", tmp_path / "log-dir")

@@ -70,6 +70,7 @@ def test_broker_skips_recovery_and_its_controller_treats_the_shutdown_as_unclean
         broker.kill()
 
 
+@pytest.mark.slow
 def test_broker_goes_on_after_a_recovery_as_after_its_own(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -39,6 +39,7 @@ def prepared_beside(spark: SparkSession, broker: Broker) -> RunResult:
     return prepared(spark, broker.log_dir, SOURCES, runs=False)
 
 
+@pytest.mark.slow
 def test_records_are_the_same_after_the_commit(spark: SparkSession, broker: Broker) -> None:
     """Producers and transactions go on while the cleaning is prepared, and afterwards. A deleted
     topic takes its preparation along. The broker may stop and start before the commit.
