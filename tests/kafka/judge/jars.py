@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -151,6 +151,14 @@ def _compiled_classes(version: str, jars: Path) -> Path:
                     if file.suffix in {".class", ".properties"}:
                         jar.write(file, file.relative_to(directory))
     return target / JAR
+
+
+def printed_lines(program: str, arguments: Sequence[str], *, version: str) -> list[str]:
+    """Return what one of our classes prints with the jars of a version of Kafka."""
+    class_path = f"{installation().classes}{os.pathsep}{installation(version).jars}/*"
+    command = [java(), "-XX:TieredStopAtLevel=1", "-cp", class_path, program, *arguments]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)
+    return done.stdout.splitlines()
 
 
 def _compile(sources: list[Path], jars: Path, directory: Path) -> None:

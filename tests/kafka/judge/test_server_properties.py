@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from functools import cache
 
 import pytest
 
-from tests.kafka.judge.jars import installation, java
+from tests.kafka.judge.jars import printed_lines
 from tests.kafka.judge.test_settings_of_versions import VERSIONS
 from winnow.policy.versions import asked_version
 from winnow.start.nodes.broker_values import settings_of, why_value_refused
@@ -25,6 +23,7 @@ WITH_ZOOKEEPER = {"broker.id": "1", "zookeeper.connect": "localhost:2181"}
 BEFORE_3_4 = ("2.8.2", "3.0.2")
 VALUES = ("", "x", "yes", "TRUE", "1.5", "-32769", "-2", "-1", "0", "1", "1000000", "2147483648")
 REFUSED: tuple[dict[str, str], ...] = (
+    {"controller.quorum.voters": f"{'9' * 5000}@localhost:9093"},
     {"process.roles": "broker,"},
     {"process.roles": "Broker"},
     {"node.id": "-1"},
@@ -51,6 +50,7 @@ REFUSED: tuple[dict[str, str], ...] = (
 )
 ACCEPTED: tuple[dict[str, str], ...] = (
     {},
+    {"controller.quorum.voters": f"{'0' * 5000}1@localhost:9093"},
     {"process.roles": " broker , controller "},
     {"broker.id": "1"},
     {"controller.quorum.voters": "1@[::1]:9093, 2@host-2.example.com:1"},
@@ -63,14 +63,8 @@ ACCEPTED: tuple[dict[str, str], ...] = (
 
 @cache
 def answers(version: str, files: tuple[str, ...]) -> list[str]:
-    class_path = f"{installation().classes}{os.pathsep}{installation(version).jars}/*"
-    asked = subprocess.run(
-        [java(), "-XX:TieredStopAtLevel=1", "-cp", class_path, "ServerSettings", *files],
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-    )
-    found = [line for line in asked.stdout.splitlines() if line.partition(" ")[0] in {"yes", "no"}]
+    lines = printed_lines("ServerSettings", files, version=version)
+    found = [line for line in lines if line.partition(" ")[0] in {"yes", "no"}]
     assert len(found) == len(files)
     return found
 

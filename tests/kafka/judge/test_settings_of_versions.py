@@ -4,13 +4,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from functools import cache
 
 import pytest
 
-from tests.kafka.judge.jars import JAR_LISTS, installation, java
+from tests.kafka.judge.jars import JAR_LISTS, printed_lines
 from winnow.policy.config import BY_BROKER_NAME, BY_TOPIC_NAME, KEYS
 from winnow.policy.ignored_settings import TOPIC_KEYS
 from winnow.policy.keys import (
@@ -35,14 +33,7 @@ VALUES = (-3, -2, -1, 0, 1, 2, 3, 4, 13, 14, 1_048_575, 1_048_576, 2_147_483_639
 
 @cache
 def answers(version: str, questions: tuple[str, ...] = ()) -> list[str]:
-    class_path = f"{installation().classes}{os.pathsep}{installation(version).jars}/*"
-    asked = subprocess.run(
-        [java(), "-XX:TieredStopAtLevel=1", "-cp", class_path, "Settings", *questions],
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-    )
-    return asked.stdout.splitlines()
+    return printed_lines("Settings", questions, version=version)
 
 
 def accepted(level: str, name: str, value: int, version: str) -> str:

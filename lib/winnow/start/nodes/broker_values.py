@@ -201,7 +201,7 @@ LIST classic|consumer|share|streams|unknown 3.7-4.4: group.coordinator.rebalance
 """Kind of value, range or words, and the versions that know the settings which follow. Where the
 versions differ, it is the widest range. Settings that `winnow.policy.config` has are left out.
 """
-_VOTER = re.compile(r"\s*([+-]?[0-9]+)@.*:[0-9]+\s*")
+_VOTER = re.compile(r"\s*([+-]?)0*([0-9]{1,10})@.*:[0-9]+\s*")
 _LISTENER = re.compile(r".*://\[?[0-9A-Za-z\-%._:]*\]?:[0-9]+\s*")
 _CHECKS_TOGETHER = (3, 4, 0)
 """Earlier versions accept some settings that do not fit each other."""
@@ -255,7 +255,7 @@ def _rows() -> Iterator[tuple[str, _Row]]:
 
 
 def settings_of(version: str) -> list[str]:
-    """Return the settings of this table that a version of Kafka knows."""
+    """Return the names of the settings in the table that a version of Kafka supports."""
     kafka = asked_version(version)
     return [name for name, row in _rows() if row.known_to(kafka)]
 
@@ -296,7 +296,7 @@ def _that_do_not_fit(values: Mapping[str, str], file: str) -> Iterator[str]:
         yield _wrong("node.id", node, "at least 0", file)
     voters = values.get("controller.quorum.voters", "")
     found = [_VOTER.fullmatch(voter) for voter in voters.split(",")] if voters else []
-    ids = {int(voter[1]) for voter in found if voter is not None}
+    ids = {int(voter[1] + voter[2]) for voter in found if voter is not None}
     if None in found:
         yield _wrong("controller.quorum.voters", voters, "a list of ID@HOST:PORT", file)
     elif roles and ids and node is not None and (int(node) in ids) != ("controller" in roles):
