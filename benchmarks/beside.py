@@ -32,11 +32,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "lib")]
 
-from benchmarks.cases import Case  # noqa: E402 - needs the path above
-from benchmarks.data import DATA, make  # noqa: E402
+from benchmarks.arguments import benchmark_parser  # noqa: E402 - needs the path above
+from benchmarks.cases import Case  # noqa: E402
+from benchmarks.data import make  # noqa: E402
 from benchmarks.machine import describe_machine, say  # noqa: E402
 from tests.kafka.judge.broker import Broker  # noqa: E402
 from tests.kafka.judge.jars import quick_java  # noqa: E402
+from tests.threads import in_threads  # noqa: E402
 from winnow.storage.live.page_cache import cached_pages  # noqa: E402
 
 MIB = 2**20
@@ -90,15 +92,11 @@ def main() -> None:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = benchmark_parser(__doc__, output=OUTPUT)
     parser.add_argument("--cold-mib", type=int, default=6144)
     parser.add_argument("--limit-mib", type=int, default=3072, help="memory of the container")
     parser.add_argument("--seconds", type=int, default=60, help="of the turn without a program")
     parser.add_argument("--repeat", type=int, default=2)
-    parser.add_argument("--on", type=Path, default=DATA, help="a directory of a disk")
-    parser.add_argument("--output", type=Path, default=OUTPUT)
     return parser.parse_args(arguments)
 
 
@@ -133,7 +131,7 @@ def fill(broker: Broker, home: Path, cold_bytes: int) -> None:
 @contextmanager
 def traffic(bootstrap: str) -> Iterator[list[float]]:
     """Write and read inside the block. The list gets the latency of each record."""
-    stop, latencies, failed = threading.Event(), list[float](), list[BaseException]()
+    stop, latencies = threading.Event(), list[float]()
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "end", **QUIET})
     _, end = consumer.get_watermark_offsets(TopicPartition(ACTIVE, 0), timeout=60)
     consumer.assign([TopicPartition(ACTIVE, 0, end)])
@@ -153,23 +151,8 @@ def traffic(bootstrap: str) -> Iterator[list[float]]:
                 latencies.append(time.monotonic() - sent)
         consumer.close()
 
-    def guarded(do: object) -> None:
-        try:
-            do()  # type: ignore[operator]
-        except BaseException as error:  # noqa: BLE001 - raised in the caller's thread
-            failed.append(error)
-
-    threads = [threading.Thread(target=guarded, args=[do]) for do in (write, read)]
-    for thread in threads:
-        thread.start()
-    try:
+    with in_threads(stop, (write, read)):
         yield latencies
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-    if failed:
-        raise failed[0]
 
 
 def program(name: str, log_dir: Path, seconds: int) -> list[str]:

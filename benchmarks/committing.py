@@ -30,8 +30,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "lib")]
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cache" / "numba"))
 
-from benchmarks.cases import Case  # noqa: E402 - needs the path above
-from benchmarks.data import DATA, make  # noqa: E402
+from benchmarks.arguments import benchmark_parser  # noqa: E402 - needs the path above
+from benchmarks.cases import Case  # noqa: E402
+from benchmarks.data import make  # noqa: E402
 from benchmarks.machine import describe_machine, say  # noqa: E402
 from tests.kafka.judge.broker import Broker  # noqa: E402
 
@@ -40,6 +41,7 @@ AIMS = {400: 1.5, 4_000: 8.0}
 MOST_OF_A_RESTART = 0.15
 """Most seconds from the lock to its release, as a share of the broker's stop and start."""
 SEGMENT_BYTES = 1 << 20
+OUTPUT = ROOT / "benchmarks" / "results" / "commit-of-many-partitions.md"
 _COMMIT = """\
 import json, resource, sys, time
 import winnow
@@ -100,19 +102,11 @@ def main() -> None:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = benchmark_parser(__doc__, output=OUTPUT)
     parser.add_argument("--partitions", type=int, default=400)
     parser.add_argument("--kib", type=int, default=2253, help="of each partition")
     parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("--on", type=Path, default=DATA, help="a directory of the disk to measure")
     parser.add_argument("--beside", type=Path, help="another checkout")
-    parser.add_argument(
-        "--output",
-        type=Path,
-        default=ROOT / "benchmarks" / "results" / "commit-of-many-partitions.md",
-    )
     return parser.parse_args(arguments)
 
 

@@ -30,7 +30,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "lib")]
 
-from benchmarks.data import DATA  # noqa: E402 - needs the path above
+from benchmarks.arguments import benchmark_parser  # noqa: E402 - needs the path above
 from benchmarks.machine import describe_machine, say  # noqa: E402
 from tests.kafka.judge.broker import Broker  # noqa: E402
 
@@ -95,13 +95,9 @@ def main() -> None:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = benchmark_parser(__doc__, output=OUTPUT)
     parser.add_argument("--partitions", type=int, default=12)
     parser.add_argument("--mib", type=int, default=16, help="of each partition")
-    parser.add_argument("--on", type=Path, default=DATA, help="a directory of the disk")
-    parser.add_argument("--output", type=Path, default=OUTPUT)
     return parser.parse_args(arguments)
 
 

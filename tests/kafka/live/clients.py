@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.threads import in_threads
 
 COMPACTED, ALL = "compacted", "all"
 """Both are written in each transaction: the same keys again and again, and each record once."""
@@ -174,23 +176,7 @@ def working(bootstrap: str) -> Iterator[Clients]:
     """Producers and a consumer at work inside the block."""
     clients = Clients(bootstrap)
 
-    def guarded(do: Callable[[], None]) -> None:
-        try:
-            do()
-        except BaseException as error:  # noqa: BLE001 - raised in the test's thread
-            clients.failed.append(error)
-
-    threads = [
-        threading.Thread(target=guarded, args=[do])
-        for do in (clients.transact, clients.produce, clients.consume)
-    ]
-    for thread in threads:
-        thread.start()
-    try:
+    with in_threads(clients.stop, (clients.transact, clients.produce, clients.consume)):
         yield clients
-    finally:
-        clients.stop.set()
-        for thread in threads:
-            thread.join()
     if clients.failed:
         raise clients.failed[0]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from tests.kafka.judge.broker import Broker, BrokerFailedError
+from tests.threads import in_threads
 
 BUSY = {
     "log.cleaner.min.cleanable.ratio": "0.01",
@@ -29,16 +31,12 @@ def load(broker: Broker, *, topics: bool = False, log_dirs: Sequence[str] = ()) 
     create topics and delete them. `log_dirs`: also move partitions between these log directories.
     """
     stop = threading.Event()
-    failed: list[BaseException] = []
 
     def again(do: Callable[[int], None]) -> None:
         number = 0
-        try:
-            while not stop.is_set():
-                number += 1
-                do(number)
-        except BaseException as error:  # noqa: BLE001 - raised in the test's thread
-            failed.append(error)
+        while not stop.is_set():
+            number += 1
+            do(number)
 
     def write(number: int) -> None:
         try:
@@ -56,14 +54,5 @@ def load(broker: Broker, *, topics: bool = False, log_dirs: Sequence[str] = ()) 
         broker.move(MOVED[number % len(MOVED)], log_dirs[number // len(MOVED) % len(log_dirs)])
 
     work = [write, *([come_and_go] if topics else []), *([move] if log_dirs else [])]
-    threads = [threading.Thread(target=again, args=[do]) for do in work]
-    for thread in threads:
-        thread.start()
-    try:
+    with in_threads(stop, [partial(again, do) for do in work]):
         yield
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-    if failed:
-        raise failed[0]

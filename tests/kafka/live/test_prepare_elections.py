@@ -78,7 +78,7 @@ def restart(node: Node, topics: Topics) -> None:
     topics.wait_until(lambda _, in_sync: sorted(in_sync) == [2, 3])
 
 
-def test_unclean_leader_election_drops_the_preparation_of_records_that_the_new_leader_lacked(
+def test_commit_drops_preparations_with_records_lost_by_an_unclean_leader_election(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """The new leader was compacted meanwhile, and has other records of the same size where the old
