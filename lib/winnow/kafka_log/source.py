@@ -51,7 +51,6 @@ def register(spark: SparkSession) -> None:
     environment = dict(spark.sparkContext.environment)
     if _registered.get(session) == environment:
         return  # Spark would replace it, with a warning
-    _registered[session] = environment
     try:
         spark.dataSource.register(KafkaLogSource)
     except AnalysisException as error:
@@ -66,6 +65,7 @@ def register(spark: SparkSession) -> None:
         finally:
             if active is not None:
                 _activate(active)
+    _registered[session] = environment
 
 
 def check_paths(log_dirs: Sequence[str]) -> None:
