@@ -161,9 +161,7 @@ def _look(storage: Storage, directory: str, entries: Sequence[Entry] | None = No
             "not a regular file",
             expected="a file",
             # The lock does not protect the target of a link, and deleting the link would leave it.
-            found={entry.is_dir: "a directory", entry.is_link: "a symbolic link"}.get(
-                True, "a special file"
-            ),
+            found=entry.kind,
             where=f"{directory}/{entry.name}",
             hint="Winnow skips the partition. Find out what happened to the segment.",
         )

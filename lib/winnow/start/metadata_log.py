@@ -251,8 +251,7 @@ def _newest_in_the_way(storage: Storage, directory: str, loaded: LogStart) -> Pr
         fate = Fate.STOPS if newest.offset > end else Fate.UNKNOWN
         why = f"and there is no {newest.file}"
     elif not there.is_file:
-        what = "a directory" if there.is_dir else "a special file"
-        fate, why = Fate.STOPS, f"and it is {what}"
+        fate, why = Fate.STOPS, f"and it is {there.kind}"
     elif newest.offset < max(one.offset for one in whole.values()):
         why = "for its epoch, although another snapshot has later records, which may be lost"
     if not why:

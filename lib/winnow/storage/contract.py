@@ -50,6 +50,13 @@ class Entry:
     """Names of the file."""
 
     @property
+    def kind(self) -> str:
+        """Return what it is, for people, if it is no regular file."""
+        if self.is_dir:
+            return "a directory"
+        return "a symbolic link" if self.is_link else "a special file"
+
+    @property
     def inode(self) -> tuple[int, ...]:
         """Device and inode of a local file: the same for as long as nobody replaces it. Empty for
         other files.

@@ -136,7 +136,7 @@ class StorageTree(FileTree):
             else:
                 raise UsageError(
                     "neither a file nor a directory",
-                    found="a symbolic link" if entry.is_link else "a special file",
+                    found=entry.kind,
                     where=path,
                     hint="Winnow copies only files and directories. Replace it with one.",
                 )

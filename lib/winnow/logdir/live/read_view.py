@@ -83,6 +83,7 @@ def open_read_view(
             directories={log_dir: dict(sorted(root.items())), **partitions},
             program="" if broker is None else broker.program,
             started_ms=None if broker is None else broker.started_ms,
+            properties=None if broker is None else broker.properties,
             staging=staging,
             gone=found.gone,
             changing=found.changing,

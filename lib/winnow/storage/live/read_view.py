@@ -82,6 +82,8 @@ class ReadView:
     """Describes the program that changes the directory."""
     started_ms: int | None = None
     """When that program started, in ms since 1970. None: unknown."""
+    properties: str | None = None
+    """The properties file that the command of that program names. None: unknown."""
     gone: tuple[str, ...] = ()
     """Directories that were removed or renamed while the view was opened. They are left out."""
     changing: tuple[str, ...] = ()

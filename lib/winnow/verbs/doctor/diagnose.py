@@ -22,7 +22,6 @@ from winnow.errors import FAILS_ONE_PARTITION, NoSpaceError, optional
 from winnow.logdir.batches import first_headers
 from winnow.logdir.cleaner_entries import Misplaced, misplaced_entries
 from winnow.logdir.files import log_bytes_in
-from winnow.logdir.lock import broker_on
 from winnow.logdir.metadata import METADATA_DIR
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOCK, LOG, segment_file
 from winnow.logdir.survey import LogDir, strangers_in
@@ -86,7 +85,7 @@ def diagnose(
         for item, result in zip(planned, expected, strict=True)
         if isinstance(item, PlannedPartition)
     ]
-    items = [item for item, _ in sure]
+    items, states = [item for item, _ in sure], states_of(planned)
     starts = {view.root: view.started_ms for view in views()}
     request.progress.stage("measuring the read rate")
     compacted = [item for item, _ in sure if item.config.cleanup_compact]
@@ -104,7 +103,7 @@ def diagnose(
     found = Diagnosis(
         now=request.now,
         disks=tuple(
-            replace(_disk(log_dir, results, request), behind=behind_in(log_dir, states_of(planned)))
+            replace(_disk(log_dir, results, request), behind=behind_in(log_dir, states))
             for log_dir in usable
         ),
         space=space,
@@ -129,7 +128,7 @@ def diagnose(
             result.error is not None and result.error_code == NoSpaceError.exit_code
             for _, result in sure
         ),
-        notes=tuple(linked_note(states_of(planned).values())),
+        notes=tuple(linked_note(states.values())),
         deep=Reading(bytes=read, seconds=None if rate_of_all is None else read / rate_of_all),
         census=take_census(sc, compacted, now=request.now, progress=request.progress)
         if deep
@@ -141,7 +140,7 @@ def diagnose(
             log_dirs,
             request.settings,
             now=request.now,
-            known=states_of(planned),
+            known=states,
             wanted=request.wants,
             progress=request.progress,
         ),
@@ -164,9 +163,10 @@ def diagnose(
 
 
 def _started_with() -> str | None:
-    """Return the properties file of the running broker. None: unknown, or there are several."""
-    brokers = (broker_on(view.root) for view in views())
-    found = {None if broker is None else broker.properties for broker in brokers}
+    """Return the properties file that the running broker was started with. None: it is unknown, or
+    the log directories belong to several brokers.
+    """
+    found = {view.properties for view in views()}
     return found.pop() if len(found) == 1 else None
 
 
