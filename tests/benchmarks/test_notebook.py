@@ -8,7 +8,7 @@ def rows(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith("| ")]
 
 
-def test_page_on_notebooks_shows_measured_figures() -> None:
+def test_notebook_guide_shows_the_benchmark_results() -> None:
     page = (DOCS / "how-to" / "notebook.md").read_text(encoding="utf-8")
     measured = RESULTS.read_text(encoding="utf-8")
     assert len(rows(page)) > 3

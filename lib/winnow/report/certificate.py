@@ -252,10 +252,11 @@ def _replicas(replicas: Replicas) -> dict[str, Any]:
         "metadata_log": replicas.metadata_log,
         "written_at": None if replicas.written_at < 0 else instant(replicas.written_at),
         "other_brokers": [*replicas.other_brokers],
-        "reassigned": [one.name for one in replicas.reassigned],
+        "reassigned": [partition.name for partition in replicas.reassigned],
         "unknown": replicas.problem,
         "partitions": {
-            one.name: [each.node_id for each in one.replicas] for one in replicas.partitions
+            partition.name: [replica.node_id for replica in partition.replicas]
+            for partition in replicas.partitions
         },
     }
 
@@ -269,21 +270,21 @@ def _patterns(search: PatternSearch | None, hashes: KeyHashes) -> dict[str, Any]
         "hashes": [*(hashes.each or ())],
         **asdict(search.total),
         "partitions": [
-            {"partition": one.name, **asdict(one.matches)}
-            for one in search.partitions
-            if one.matches is not None and one.matches.records
+            {"partition": partition.name, **asdict(matches)}
+            for partition in search.partitions
+            if (matches := partition.matches) is not None and matches.records
         ],
     }
 
 
 def _left_by_search(result: EraseResult) -> Iterator[str]:
     """Yield what was not searched for patterns, and the replicas that were not given."""
-    searched = {(one.topic, one.partition, one.log_dir) for one in result.partitions}
-    for one in result.patterns.unsearched if result.patterns else ():
-        if (one.topic, one.partition, one.log_dir) not in searched:
-            yield f"{one.name}: not searched for patterns: {one.error}"
-    for each in result.replicas.missing:
-        yield f"{each.name}: this broker has a replica that is in none of these log directories"
+    searched = {(p.topic, p.partition, p.log_dir) for p in result.partitions}
+    for p in result.patterns.unsearched if result.patterns else ():
+        if (p.topic, p.partition, p.log_dir) not in searched:
+            yield f"{p.name}: not searched for patterns: {p.error}"
+    for missing in result.replicas.missing:
+        yield f"{missing.name}: this broker has a replica that is in none of these log directories"
 
 
 def _left(partitions: Sequence[PartitionErasure]) -> Iterator[str]:

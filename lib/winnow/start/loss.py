@@ -42,8 +42,8 @@ SWAP_ASIDE = (
 )
 _SHOWN = 3
 _CLOCKS_DIFFER_MS = 60_000
-"""How far the clocks of a producer and of the broker differ at most. If they differ by more, the
-high watermark counts.
+"""Maximum assumed difference between the clocks of a producer and of the broker. With a larger
+difference, the high watermark counts.
 """
 _MOST_DAMAGES = 16
 """Each may be searched over 64 MiB for the next batch."""

@@ -66,8 +66,8 @@ class QuorumRecord:
 
 
 def read_quorum_record(key: bytes | None, value: bytes | None) -> QuorumRecord:
-    """Return what a node of a quorum reads in a control record (`ControlRecord.of`). Raises
-    CorruptLogError for a record with which it does not start. Fields of later versions are ignored.
+    """Parse a control record of the metadata log (`ControlRecord.of`). Raises CorruptLogError for a
+    record that keeps a node from starting. Fields of later versions are ignored.
     """
     kind = control_type(key)
     if kind not in _FIELDS:

@@ -108,7 +108,7 @@ def test_torn_end_of_the_last_segment_is_none(root: Path) -> None:
     assert log_of(start, "d-0").fate is Fate.RECOVERS
 
 
-def test_torn_end_of_a_closed_segment_is_not_cut_without_lose_records(root: Path) -> None:
+def test_truncate_requires_lose_records_for_a_torn_closed_segment(root: Path) -> None:
     (root / ".kafka_cleanshutdown").unlink()
     log = sorted((root / "d-0").glob("*.log"))[1]
     tear(log)

@@ -7,7 +7,7 @@ from winnow.verbs.doctor.unknown_settings import give_settings
 NEARBY = ["/etc/kafka/server.properties"]
 
 
-def test_file_of_the_running_broker_is_named_instead_of_usual_files() -> None:
+def test_properties_file_of_the_running_broker_replaces_the_default_files() -> None:
     advice = give_settings(
         ["a"], have_broker_file=False, zookeeper=False, nearby=NEARBY, started_with="/b.properties"
     )
@@ -15,7 +15,7 @@ def test_file_of_the_running_broker_is_named_instead_of_usual_files() -> None:
     assert NEARBY[0] not in advice.why
 
 
-def test_usual_files_are_named_where_no_broker_runs() -> None:
+def test_default_properties_files_are_suggested_without_a_running_broker() -> None:
     advice = give_settings(["a"], have_broker_file=False, zookeeper=False, nearby=NEARBY)
     assert advice.why.endswith(f" On this machine: {NEARBY[0]}.")
 

@@ -51,7 +51,7 @@ def test_patterns_that_overlap_are_all_found(patterns: list[bytes], texts: list[
     ]
 
 
-def test_pattern_is_found_in_the_part_that_holds_all_of_it() -> None:
+def test_pattern_does_not_match_across_record_fields() -> None:
     """Not where it begins in one part and ends in the next."""
     buf, rows = log(
         [

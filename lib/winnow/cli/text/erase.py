@@ -92,19 +92,19 @@ def _patterns(search: PatternSearch) -> Iterator[Line]:
         f"{'holds' if total.records == 1 else 'hold'} {one_of}; {size(total.searched_bytes)} were "
         "searched, decompressed. They are only counted, not erased"
     )
-    for one in search.unsearched:
-        why = f": {one.error}" if one.error else ""
-        yield item(f"not searched: {printable(f'{one.name}{why}')}")
+    for partition in search.unsearched:
+        why = f": {partition.error}" if partition.error else ""
+        yield item(f"not searched: {printable(f'{partition.name}{why}')}")
     hits = [
         {
-            "partition": printable(one.name),
-            "records": str(one.matches.records),
-            "in keys": str(one.matches.in_keys),
-            "in values": str(one.matches.in_values),
-            "in headers": str(one.matches.in_headers),
+            "partition": printable(partition.name),
+            "records": str(matches.records),
+            "in keys": str(matches.in_keys),
+            "in values": str(matches.in_values),
+            "in headers": str(matches.in_headers),
         }
-        for one in search.partitions
-        if one.matches is not None and one.matches.records
+        for partition in search.partitions
+        if (matches := partition.matches) is not None and matches.records
     ]
     if hits:
         yield ""

@@ -177,8 +177,8 @@ def _which(disks: Sequence[Disk], all_disks: Sequence[Disk]) -> str:
 
 
 def _start(found: Diagnosis, names: Names, most: int) -> Iterator[Line]:
-    """Yield the verdict on the brokers, most harmful first, and the reasons for the first one. What
-    was not seen is the least of them.
+    """Yield the verdict on the most harmful broker with its reasons. Reasons about files that were
+    not read come last. Other reasons and other brokers are counted.
     """
     if not found.starts:
         yield "  not predicted: the log directory is not on this machine"

@@ -1,5 +1,5 @@
-"""The replicas of an erasure on all brokers of the cluster: which, in which order they are erased,
-and the commands that check the result.
+"""Format the replicas of an erasure on all brokers of the cluster: their partitions, the order in
+which the brokers are erased, and the commands that verify the result.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _replicas(replicas: Replicas, *, planned: bool) -> Iterator[Line]:
     at = "" if replicas.written_at < 0 else f", {instant(replicas.written_at)}"
     yield item(f"{where}, by {replicas.metadata_log}{at}")
     if replicas.missing:
-        missing = first_few([one.name for one in replicas.missing], _FEW)
+        missing = first_few([partition.name for partition in replicas.missing], _FEW)
         yield item(
             f"NOT GIVEN: this broker has {counted(len(replicas.missing), 'partition')} in log "
             f"directories that are not here: {missing}. Give all of its log.dirs",
@@ -63,7 +63,7 @@ def _replicas(replicas: Replicas, *, planned: bool) -> Iterator[Line]:
 
 
 def _reassigned(replicas: Replicas, *, planned: bool) -> str:
-    moves = [_move(one) for one in replicas.reassigned]
+    moves = [*map(_move, replicas.reassigned)]
     begins = "DO NOT BEGIN" if planned else "ERASE AGAIN LATER"
     are = "is" if len(moves) == 1 else "are"
     return (
@@ -73,24 +73,25 @@ def _reassigned(replicas: Replicas, *, planned: bool) -> str:
     )
 
 
-def _move(one: ReplicatedPartition) -> str:
-    words = [one.name]
-    if one.reassignment is not None:
-        words += [f"to {listed(one.reassignment.adding)}"] if one.reassignment.adding else []
-        words += [f"from {listed(one.reassignment.removing)}"] if one.reassignment.removing else []
+def _move(partition: ReplicatedPartition) -> str:
+    words, move = [partition.name], partition.reassignment
+    if move is not None and move.adding:
+        words.append(f"to {listed(move.adding)}")
+    if move is not None and move.removing:
+        words.append(f"from {listed(move.removing)}")
     return " ".join(words)
 
 
 def _table(replicas: Replicas) -> Iterator[Line]:
-    by_records = sorted(replicas.partitions, key=lambda one: -(one.records or 0))
+    by_records = sorted(replicas.partitions, key=lambda partition: -(partition.records or 0))
     rows = [
         {
-            "partition": printable(one.name),
-            "records here": "-" if one.records is None else str(one.records),
-            "brokers": ", ".join(str(each.node_id) for each in one.replicas) or "unknown",
-            "log directory here": printable(_here(one) or "-"),
+            "partition": printable(partition.name),
+            "records here": "-" if partition.records is None else str(partition.records),
+            "brokers": ", ".join(str(r.node_id) for r in partition.replicas) or "unknown",
+            "log directory here": printable(_here(partition) or "-"),
         }
-        for one in by_records[:MOST]
+        for partition in by_records[:MOST]
     ]
     yield ""
     yield from aligned(rows, "partition", "brokers", "log directory here")
@@ -98,8 +99,9 @@ def _table(replicas: Replicas) -> Iterator[Line]:
         yield f"and {counted(len(by_records) - MOST, 'partition')} more; --json has all"
 
 
-def _here(one: ReplicatedPartition) -> str | None:
-    return next((each.log_dir for each in one.replicas if each.log_dir is not None), None)
+def _here(partition: ReplicatedPartition) -> str | None:
+    paths = (replica.log_dir for replica in partition.replicas)
+    return next((path for path in paths if path is not None), None)
 
 
 def _steps(result: EraseResult, request: CommandLine) -> Iterator[Line]:

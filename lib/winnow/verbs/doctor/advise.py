@@ -48,28 +48,28 @@ def advise(
         *_to_list_damage(found, losing),
         *_to_end_transaction(found),
     ]
-    if not any(_recovers(one) for one in advice):
+    if not any(map(_recovers, advice)):
         advice += _to_recover(found, losing)
     advice += _to_count_records(found)
     read_only = any(disk.read_only for disk in found.disks)
     return tuple(
-        _as_things_are(one, found, losing)
-        for one in advice
-        if not (read_only and one.arguments[0] in _CHANGES)
+        _as_things_are(step, found, losing)
+        for step in advice
+        if not (read_only and step.arguments[0] in _CHANGES)
     )
 
 
-def _as_things_are(one: Advice, found: Diagnosis, losing: Sequence[LogStart]) -> Advice:
-    """Return the advice with what it leaves alone, and when it can be followed."""
-    if losing and _recovers(one):
-        one = replace(one, why=f"{one.why}. {_left_alone(losing)}")
-    if _is_running(found) and one.arguments[0] in _CHANGES:
-        one = replace(one, why=f"once the broker is stopped: {one.why}")
-    return one
+def _as_things_are(advice: Advice, found: Diagnosis, losing: Sequence[LogStart]) -> Advice:
+    """Return the advice with what the command leaves alone, and when it can be run."""
+    if losing and _recovers(advice):
+        advice = replace(advice, why=f"{advice.why}. {_left_alone(losing)}")
+    if _is_running(found) and advice.arguments[0] in _CHANGES:
+        advice = replace(advice, why=f"once the broker is stopped: {advice.why}")
+    return advice
 
 
-def _recovers(one: Advice) -> bool:
-    return one.arguments[:2] == _RECOVER
+def _recovers(advice: Advice) -> bool:
+    return advice.arguments[:2] == _RECOVER
 
 
 def _is_running(found: Diagnosis) -> bool:
@@ -139,7 +139,7 @@ def _to_end_transaction(found: Diagnosis) -> Iterator[Advice]:
 def _to_recover(found: Diagnosis, losing: Sequence[LogStart]) -> Iterator[Advice]:
     if all(disk.clean_shutdown for disk in found.disks) or (_is_full(found) and not found.gains):
         return
-    if any(one.frees_first for start in found.starts for one in start.log_dirs):
+    if any(log_dir.frees_first for start in found.starts for log_dir in start.log_dirs):
         why = (
             "recovers the logs here and now. Do not leave it out: where a broker's own recovery "
             "runs out of space, it can delete records"

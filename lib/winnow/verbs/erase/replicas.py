@@ -65,7 +65,7 @@ class Replicas:
         """Node id -> number of replicas, in the order in which the brokers are erased: the broker
         of these log directories first.
         """
-        counts = Counter(one.node_id for each in self.partitions for one in each.replicas)
+        counts = Counter(replica.node_id for p in self.partitions for replica in p.replicas)
         return {node: counts[node] for node in sorted(counts, key=lambda n: (n != self.node_id, n))}
 
     @property
@@ -74,15 +74,15 @@ class Replicas:
 
     @property
     def reassigned(self) -> tuple[ReplicatedPartition, ...]:
-        return tuple(one for one in self.partitions if one.reassignment is not None)
+        return tuple(p for p in self.partitions if p.reassignment is not None)
 
     @property
     def missing(self) -> tuple[ReplicatedPartition, ...]:
         """The partitions whose replica on this broker is in none of these log directories."""
         return tuple(
-            each
-            for each in self.partitions
-            if any(one.node_id == self.node_id and one.log_dir is None for one in each.replicas)
+            p
+            for p in self.partitions
+            if any(r.node_id == self.node_id and r.log_dir is None for r in p.replicas)
         )
 
 
@@ -97,7 +97,7 @@ def find_replicas(
     partitions in `log_dirs` have, as far as they were searched.
     """
     own = [log_dir for log_dir in log_dirs if not log_dir.in_doubt]
-    node_id = next((one.meta.node_id for one in own if one.meta.node_id is not None), None)
+    node_id = next((d.meta.node_id for d in own if d.meta.node_id is not None), None)
     if known is None or known.problem is not None:
         return Replicas(node_id=node_id, problem=_NO_LOG if known is None else known.problem)
     homes = {at: log_dir.path for log_dir in own for at in log_dir.partitions}

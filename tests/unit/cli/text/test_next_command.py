@@ -33,7 +33,7 @@ def test_bash_reads_the_words(word: str) -> None:
 
 
 @pytest.mark.parametrize(("checkout", "program"), [(True, "./spark-submit.sh"), (False, "winnow")])
-def test_command_is_that_of_a_checkout_or_of_a_wheel(
+def test_command_starts_with_the_program_of_the_installation(
     monkeypatch: pytest.MonkeyPatch, *, checkout: bool, program: str
 ) -> None:
     monkeypatch.setattr(resources, "is_checkout", lambda: checkout)
