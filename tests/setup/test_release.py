@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -15,6 +17,31 @@ import pytest
 from winnow.version import VERSION
 
 ROOT = Path(__file__).parents[2]
+LINK = re.compile(r"\]\(([^)]*)\)")
+
+
+@pytest.mark.parametrize("source", ["", "https://example.org/winnow"])
+def test_page_on_pypi_has_no_link_that_leads_nowhere(tmp_path: Path, source: str) -> None:
+    for name in ("setup.py", "README.md"):
+        shutil.copy(ROOT / name, tmp_path)
+    known = (ROOT / "setup.cfg").read_text()
+    if source:
+        known = known.replace("project_urls =", f"project_urls =\n    Source = {source}")
+    (tmp_path / "setup.cfg").write_text(known)
+    page = subprocess.run(
+        [sys.executable, "-W", "ignore", "setup.py", "--long-description"],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    links = LINK.findall(page)
+    assert [link for link in links if not link.startswith("https://")] == []
+    start = f"{source}/blob/v{VERSION}/"
+    paths = [link.removeprefix(start) for link in links if source and link.startswith(start)]
+    assert [path for path in paths if not (ROOT / path.partition("#")[0]).exists()] == []
+    assert len(LINK.findall((ROOT / "README.md").read_text())) - 1 == len(paths) or not source
+    assert (f"{source}/raw/v{VERSION}/docs/images/report.png" in links) == bool(source)
 
 
 @pytest.mark.slow
