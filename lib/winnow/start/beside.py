@@ -28,9 +28,11 @@ from winnow.state import TopicPartition
 from winnow.storage.contract import Storage, entry_if_there
 from winnow.storage.guarded import status_of
 from winnow.storage.links import link_target
-from winnow.words import counted, first_few
+from winnow.words import counted, first_few, size
 
 _MOST = 5
+_LEAST_BYTES = 4096
+"""A block: below it, a file system may have none left."""
 
 
 def unseen(
@@ -90,27 +92,36 @@ def _not_given(log_dirs: Sequence[LogDir], registered: Sequence[str]) -> Iterato
 def metadata_place_problems(
     storage: Storage, home: str | None, log_dirs: Collection[str]
 ) -> Iterator[str]:
-    """Yield why the broker can't use the directory of its metadata log. If that is a log directory,
-    all but the free space is checked with the others.
+    """Yield why the broker can't use the directory of its metadata log, if that is none of its log
+    directories, which are checked themselves.
     """
-    if home is None or not storage.exists(home):
+    if home is None or home in log_dirs or not storage.exists(home):
         return
-    if _free_for_owner(storage, home) == 0:
-        yield (
-            f"the file system of {home} has 0 bytes free for the broker, which writes the leader "
-            f"epochs of {METADATA_DIR} when it starts. Free some space first"
-        )
-    if storage.volume(home).free_files == 0:
-        yield (
-            f"the file system of {home} has no free inode, and the broker writes files of "
-            f"{METADATA_DIR} anew when it starts. {FREE_INODES}"
-        )
-    if home in log_dirs:
-        return
+    if full := why_nothing_is_written(storage, home):
+        yield full
     if forbidden := why_not_used(home):
         yield forbidden.words
     if storage.volume(home).read_only:
         yield f"{home} is on a file system that is read-only"
+
+
+def why_nothing_is_written(storage: Storage, log_dir: str) -> str | None:
+    """Return why a broker can write no file into a log directory, or None. It writes the leader
+    epochs of each log that it leads when it starts, and the checkpoints some seconds later. It
+    removes the marker of a clean shutdown first, so that one file after the other may fit.
+    """
+    free = _free_for_owner(storage, log_dir)
+    if free < _LEAST_BYTES:
+        return (
+            f"the file system of {log_dir} has {size(free)} free for the broker, which writes "
+            "leader epochs there when it starts. Free some space first"
+        )
+    if storage.volume(log_dir).free_files == 0:
+        return (
+            f"the file system of {log_dir} has no free inode, and the broker writes leader epochs "
+            f"there when it starts, in new files. {FREE_INODES}"
+        )
+    return None
 
 
 def _free_for_owner(storage: Storage, directory: str) -> int:

@@ -16,7 +16,13 @@ from winnow.policy.sources import Settings
 from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress, Silence
 from winnow.runtime.spread import spread
-from winnow.start.beside import links_in, metadata_place_problems, undecided, unseen
+from winnow.start.beside import (
+    links_in,
+    metadata_place_problems,
+    undecided,
+    unseen,
+    why_nothing_is_written,
+)
 from winnow.start.copies import copies_known
 from winnow.start.files import ListingCache
 from winnow.start.homes import Present, doubled_in, without_directory, without_leader
@@ -100,7 +106,7 @@ def _expected_start(
     refused, log_dirs = refused_by(node)
     reasons = [one.words for one in refused if one.fate is Fate.STOPS]
     reasons += [*named.problems, *([] if problem is None else [problem])]
-    reasons += metadata_place_problems(storage, home, [*given, *named.log_dirs])
+    reasons += metadata_place_problems(storage, home, given)
     fate = Fate.STOPS if reasons else Fate.LOADS
     lost = [one for one in refused if one.fate is not Fate.STOPS and one.log_dir not in given]
     reasons += [one.words for one in lost]
@@ -158,7 +164,7 @@ def _expected_start(
     found = tuple(
         _in_doubt(one, refused)
         if one.in_doubt
-        else _log_dir_start(storage, one, starts[one.path], settings, refused)
+        else _log_dir_start(storage, one, starts[one.path], settings, refused, home)
         for one in log_dirs
     )
     offline = [one.path for one in found if one.is_offline]
@@ -271,6 +277,7 @@ def _log_dir_start(
     logs: Sequence[LogStart],
     settings: Settings,
     refused: Sequence[MetaProblem],
+    home: str | None,
 ) -> LogDirStart:
     volume = storage.volume(log_dir.path)
     reasons: dict[str, Fate] = {
@@ -290,6 +297,8 @@ def _log_dir_start(
         reasons[forbidden.words] = forbidden.fate
     if volume.read_only:
         reasons[f"{log_dir.path} is on a file system that is read-only"] = Fate.OFFLINE
+    elif words := why_nothing_is_written(storage, log_dir.path):
+        reasons[words] = Fate.OFFLINE if log_dir.path == home else Fate.UNKNOWN
     least_files = _FILES_BESIDES + _FILES_EACH * len(logs)
     short_of_files = volume.free_files is not None and volume.free_files < least_files
     full = not log_dir.clean_shutdown and (volume.free_bytes < _LEAST_FREE or short_of_files)

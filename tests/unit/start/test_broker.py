@@ -18,6 +18,7 @@ from tests.fixtures.data import copy_log_dir, copy_tree
 from tests.unit.logdir.metadata_logs import remove_other_topics
 from winnow.errors import CorruptLogError
 from winnow.logdir.indexes.index import decode_offset_index
+from winnow.logdir.names import CLEAN_SHUTDOWN, META_PROPERTIES
 from winnow.logdir.survey import survey_log_dirs
 from winnow.policy.config import TopicConfig
 from winnow.policy.server_properties import parse_server_properties
@@ -28,7 +29,7 @@ from winnow.start.loaded import LoadedLog
 from winnow.start.loader import load_log
 from winnow.start.logs import logs_to_load
 from winnow.start.values import BrokerStart, Fate, LogStart
-from winnow.storage.contract import Entry
+from winnow.storage.contract import Entry, Volume
 from winnow.storage.local import LocalStorage
 from winnow.storage.places import Places
 
@@ -307,11 +308,38 @@ def test_start_on_a_full_disk_after_a_crash_loses_records(
         settings = replace(Settings(), kafka=asked_version(version))
         fill(disk)
         start = start_of(log_dir, settings=settings)
-        assert (start.fate, start.log_dirs[0].fate) == (Fate.STOPS, Fate.LOADS)
-        assert "has 0 bytes free for the broker" in start.reasons[0]
+        assert (start.fate, start.log_dirs[0].fate) == (Fate.STOPS, Fate.OFFLINE)
+        assert "has 0 B free for the broker" in start.log_dirs[0].reasons[0]
         (log_dir / ".kafka_cleanshutdown").unlink()
         [found] = start_of(log_dir, settings=settings).log_dirs
         assert (found.fate, words in found.reasons[0]) == (Fate.LOSES, True)
+
+
+@pytest.mark.parametrize("left", [0, 1024, 8192])
+def test_no_start_is_promised_with_a_log_directory_without_a_free_block(
+    log_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: int
+) -> None:
+    """Also that of a broker that was stopped cleanly. Observed: with 1 KiB free, Kafka 4.3.1 ends
+    on ext4 with blocks of 1 KiB; without a free byte in the second log directory, it may take this
+    directory offline, and Kafka 2.8.2 ends.
+    """
+    second = tmp_path / "second"
+    second.mkdir()
+    lines = (log_dir / META_PROPERTIES).read_text().splitlines()
+    kept = [line for line in lines if not line.startswith("directory.id")]
+    (second / META_PROPERTIES).write_text("\n".join(kept))
+    (second / CLEAN_SHUTDOWN).touch()
+    volume = Places.volume
+
+    def nearly_full(storage: Places, path: str) -> Volume:
+        found = volume(storage, path)
+        return replace(found, free_bytes=left, used_bytes=None) if path == str(second) else found
+
+    monkeypatch.setattr(Places, "volume", nearly_full)
+    start = start_of(log_dir, second)
+    assert start.is_safe == (left >= 4096)
+    assert [one.fate for one in start.log_dirs if one.path == str(log_dir)] == [Fate.LOADS]
+    assert start.fate is (Fate.UNKNOWN if left < 4096 else Fate.LOADS)
 
 
 def test_metadata_version_that_is_too_new_keeps_an_older_broker_from_starting(
