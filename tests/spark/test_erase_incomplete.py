@@ -81,7 +81,10 @@ def test_result_names_replicas_that_were_not_searched(spark: SparkSession, tmp_p
         shutil.rmtree(log_dir / name)
         shutil.rmtree(second / name)
     copy_tree(log_dir / PARTITION, log_dir / "c-tomb-7")
-    both = verify_key_hashes(spark, [str(log_dir), str(second)], key_hash=certificate)
+    both = verify_key_hashes(
+        spark, [str(log_dir), str(second)], key_hash=certificate, topics=["*", "x"]
+    )
+    assert both.topics == ("c-tomb",), "those that were searched, and no globs"
     assert {one.partition for one in both.segments} == {7}
     assert [one.split(":")[0] for one in both.not_searched] == [
         "partition c-tomb-0 has several directories"

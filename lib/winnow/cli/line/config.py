@@ -212,7 +212,7 @@ def _typed(
         empty = not items and key in {"topics", *_ARGUMENTS.values()}
         if all(isinstance(one, str) for one in items) and not empty:
             return [str(one) for one in items]
-        expected = "a text, or a list of texts"
+        expected = "a text or a list, with nothing but texts in it"
     else:
         if isinstance(value, datetime):
             return value.isoformat()
@@ -227,7 +227,7 @@ def _unclear(what: str, expected: str, found: str, where: str) -> UsageError:
 
 
 def _shown(value: object) -> str:
-    names = {dict: "a table", list: "a list of others", date: "a date"}
+    names = {dict: "a table", list: "a list", date: "a date"}
     if value == []:
         return "an empty list"
     if isinstance(value, int) and value.bit_length() > _INTEGER_BITS:

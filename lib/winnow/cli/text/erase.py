@@ -148,11 +148,11 @@ def _summary(result: EraseResult) -> Iterator[str]:
 
 
 def _found(result: EraseResult) -> Iterator[str]:
-    """Yield how many keys were found, in how many partitions, and what was not searched."""
+    """Yield how many keys were found, and how many partitions were searched and were not."""
     found = f"{counted(result.keys, 'key')}, {result.keys_found} of them found"
     every, missed = len(result.partitions), result.unsearched
     if not missed:
-        yield f"{found} in {counted(every, 'partition')}"
+        yield f"{found}; {counted(every, 'partition')} searched"
         return
     yield found
     names = first_few([f"{p.topic}-{p.partition} ({size(p.bytes_before)})" for p in missed], _FEW)

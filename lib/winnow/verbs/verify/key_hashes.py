@@ -33,6 +33,7 @@ class KeyHashResult:
     run_id: str
     keys: int
     topics: tuple[str, ...]
+    """Those that were searched."""
     segments: tuple[SegmentCheck, ...]
     not_searched: tuple[str, ...] = ()
     """Directories of replicas that a broker is about to move or to delete, each with the reason."""
@@ -82,6 +83,7 @@ def check_key_hashes(
             where=", ".join(log_dirs),
         )
     wanted = [home for home in homes if is_wanted(home.topic_partition.topic, globs)]
+    topics = tuple(sorted({home.topic_partition.topic for home in wanted}))
     sound = [home.directory for home in wanted if home.problem is None]
     doubled = [str(home.problem) for home in wanted if home.problem is not None]
     if doubled and not sound:
@@ -92,13 +94,13 @@ def check_key_hashes(
         )
     records = every_record(spark, globs, sound if doubled else log_dirs)
     is_erased = arrow_udf(_matcher(erased), "boolean")  # type: ignore[call-overload]
-    name = f"reading all records of {counted(len(erased.topics), 'topic')}"
+    name = f"reading all records of {counted(len(topics), 'topic')}"
     with watched(spark.sparkContext, progress, name):
         segments = count_erased(records.withColumn("erased", is_erased("key")))
     return KeyHashResult(
         run_id=erased.run_id,
         keys=len(erased.hashes),
-        topics=erased.topics,
+        topics=topics,
         segments=tuple(segments),
         not_searched=(
             *doubled,
