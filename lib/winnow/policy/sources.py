@@ -275,9 +275,9 @@ class Settings:
         notes += [*printed.notes, *of_servers, *self._own_log.notes]
         if self.servers and not self._tells_dynamic_settings():
             notes.append(
-                "nothing tells the dynamic settings of brokers, which count before those of "
-                "server.properties. Add to --topic-configs FILE what `kafka-configs --entity-type "
-                "brokers --describe` prints"
+                "the dynamic settings of brokers are unknown; they override server.properties. Add "
+                "the output of `kafka-configs --entity-type brokers --describe` to the file of "
+                "--topic-configs"
             )
         return tuple(dict.fromkeys(notes))
 

@@ -51,10 +51,11 @@ def urgent_steps(disks: Iterable[Disk], starts: Sequence[BrokerStart] = ()) -> I
             f"disk can delete records ({PAGE})",
         )
     for disk in disks:
-        if disk.lacks_lock and disk.is_full and not disk.clean_shutdown:
+        full = disk.is_full if not disk.clean_shutdown else disk.free_files == 0
+        if disk.lacks_lock and full:
             yield UrgentStep(
-                f"make room for {disk.log_dir}/{LOCK}, which Kafka has removed: no file can be "
-                "made on that disk, and no command below changes a log directory without its lock. "
+                f"make room for {disk.log_dir}/{LOCK}, which is missing: no file can be made "
+                "on that disk, and no command below changes a log directory without its lock. "
                 "Move a file that is no part of a log from that disk elsewhere",
                 f"make room for {LOCK}: move a file that is no part of a log from {disk.log_dir} "
                 "elsewhere",

@@ -45,7 +45,10 @@ class _Limits:
     """Of what the first command does."""
 
 
-_LIMITS = (_Limits(8, 5, 2, 3), _Limits(6, 4, 2, 2), _Limits(4, 3, 1, 1), _Limits(3, 2, 1, 1))
+_LIMITS = (
+    *(_Limits(8, 9, 2, 3), _Limits(8, 7, 2, 3), _Limits(8, 5, 2, 3)),
+    *(_Limits(6, 4, 2, 2), _Limits(4, 3, 1, 1), _Limits(3, 2, 1, 1)),
+)
 """From the longest page to the shortest: the first limits with which the page fits are used."""
 _URGENT = 3
 """Steps before the first command."""
@@ -184,9 +187,9 @@ def _start(found: Diagnosis, names: Names, most: int) -> Iterator[Line]:
         yield "  not predicted: the log directory is not on this machine"
         return
     first, *others = sorted(found.starts, key=lambda start: (not start.is_harmful, start.is_safe))
-    shown = rows(names.in_text(verdict(first)), 1 if most < _LIMITS[0].start else 2)
+    shown = rows(names.in_text(verdict(first)), 1 if most < 5 else 2)
     yield from (Styled(line, "" if first.is_safe else "bold red") for line in shown)
-    warning = rows(last_step(found), 1 if most < _LIMITS[1].start else 2)
+    warning = rows(last_step(found), 1 if most < 4 else 2)
     warning = warning if _is_warning(found) else []
     reasons = sorted(start_lines(first), key=first.unseen.__contains__)
     room = most - len(shown) - len(warning) - (len(reasons) > 1 or bool(others))

@@ -88,6 +88,10 @@ def test_room_for_the_lock_comes_before_all_commands() -> None:
     assert "Move a file that is no part of a log" in room
     assert copy.startswith("copy the metadata log")
     assert len(steps(replace(FULL, lacks_lock=True, free_bytes=900 * MIB))) == 0
+    stopped = replace(FULL, lacks_lock=True, clean_shutdown=True)
+    assert steps(stopped) == []
+    [room] = steps(replace(stopped, free_bytes=900 * MIB, free_files=0))
+    assert room.startswith("make room for /var/lib/kafka logs/.lock, which is missing")
 
 
 def test_last_step_on_a_full_disk_names_what_else_keeps_the_broker_from_starting() -> None:
