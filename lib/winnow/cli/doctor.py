@@ -116,16 +116,12 @@ def to_json(
 def page(found: Diagnosis, request: CommandLine, growth: Sequence[Growth] = ()) -> Iterator[Line]:
     """Yield the page of `--all`."""
     for disk in found.disks:
-        state = (
-            "is running"
-            if disk.broker_runs
-            else "was shut down cleanly"
-            if disk.clean_shutdown
-            else "was NOT shut down cleanly"
-        )
+        clean = "was shut down cleanly" if disk.clean_shutdown else "was NOT shut down cleanly"
+        state = "is running" if disk.broker_runs else clean
+        cleaned = f"the broker {state}; last cleaned: {_when(disk.cleaner_checkpoint_ms)}"
         free = f"{free_space(disk)}{growth_words(disk, growth)}"
         yield Styled(f"{disk.log_dir}  {size(disk.log_bytes)} of logs, {free}", "bold")
-        yield f"  the broker {state}; last cleaned: {_when(disk.cleaner_checkpoint_ms)}"
+        yield "  of a controller" if disk.has_no_broker else f"  {cleaned}"
     yield Paragraph(by_the_rules(found.kafka), indent=2)
     yield from listed("First", first_steps(found.disks, found.starts))
     yield from listed("What happened", _happened(found))
@@ -238,7 +234,7 @@ def _happened(found: Diagnosis) -> Iterator[str]:
             )
         if disk.behind:
             yield torn(disk.log_dir, disk.behind)
-        elif not disk.clean_shutdown:
+        elif disk.has_crashed:
             why = " A broker crashes when it can't write." if disk.is_full else ""
             yield (
                 f"the broker crashed, was killed, or dropped {disk.log_dir} after an error: there "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -148,6 +148,16 @@ def partitions_beneath(names: Iterable[str]) -> frozenset[TopicPartition]:
     being moved to it.
     """
     return frozenset(at for at in map(topic_partition_of, names) if at is not None)
+
+
+def has_no_broker(names: Collection[str]) -> bool:
+    """Return whether no broker has ever started on a log directory with these names, although there
+    is a metadata log: it is that of a node that is only a controller. Such a node looks at nothing
+    else, and leaves no marker when it stops. A broker makes all checkpoints when it first starts.
+    """
+    of_broker = {CLEAN_SHUTDOWN, *OFFSET_CHECKPOINTS}
+    is_there = f"{METADATA_TOPIC}-0" in names and of_broker.isdisjoint(names)
+    return is_there and all(at.topic == METADATA_TOPIC for at in partitions_beneath(names))
 
 
 def parse_partition_dir(name: str) -> PartitionDirectory:

@@ -17,6 +17,7 @@ from winnow.logdir.names import (
     OFFSET_CHECKPOINTS,
     REMOTE_INDEX_CACHE,
     DirectoryKind,
+    has_no_broker,
     parse_partition_dir,
     seen,
     topic_partition_of,
@@ -120,6 +121,8 @@ class LogDir:
     """
     cleaner_file: Mapping[TopicPartition, int] = field(default_factory=dict)
     """The entries of its own `cleaner-offset-checkpoint`."""
+    has_no_broker: bool = False
+    """It is that of a controller: nothing is in its way, and it never has a marker."""
 
 
 def survey_log_dirs(
@@ -263,7 +266,8 @@ def survey_as(storage: Storage, path: str, meta: MetaProperties) -> LogDir:
     skipped: list[SkippedDirectory] = []
     strangers: list[Stranger] = []
     others: list[Entry] = []
-    for entry in seen(storage.list_dir(path)):
+    entries = seen(storage.list_dir(path))
+    for entry in entries:
         # A partition that is a link is reported as one.
         if not (entry.is_dir or entry.leads_to_dir):
             others.append(entry)
@@ -304,16 +308,18 @@ def survey_as(storage: Storage, path: str, meta: MetaProperties) -> LogDir:
             "a checkpoint can't be read", found=problem.strerror, where=where, hint=OFFLINE_HINT
         )
     strangers += in_place_of_partitions(others, partitions, checkpoints.named)
+    of_controller = has_no_broker({entry.name for entry in entries})
     return LogDir(
         path=path,
         meta=meta,
         clean_shutdown=was_shut_down_cleanly(storage, path),
         partitions=tuple(sorted(partitions)),
         skipped=tuple(skipped),
-        strangers=tuple(strangers),
+        strangers=() if of_controller else tuple(strangers),
         checkpoints=checkpoints,
         error=error,
         cleaner_file=checkpoints.cleaner,
+        has_no_broker=of_controller,
     )
 
 

@@ -390,8 +390,11 @@ def _with_doubt(choice: MetadataInUse, log_dirs: Sequence[LogDir]) -> MetadataIn
     chosen = next((log_dir for log_dir in log_dirs if log_dir.path == choice.log_dir), None)
     if chosen is None or chosen.clean_shutdown or not any(d.clean_shutdown for d in log_dirs):
         return choice
+    why = "was not shut down cleanly"
+    if chosen.has_no_broker:
+        why = "is of a controller, which leaves no marker of a clean shutdown"
     note = (
-        f"{chosen.path} was not shut down cleanly: the last records of its {METADATA_DIR} may not "
+        f"{chosen.path} {why}: the last records of its {METADATA_DIR} may not "
         "have been committed. The broker may start with other values of settings in them"
     )
     return replace(choice, notes=(*choice.notes, note))

@@ -142,6 +142,8 @@ class BrokerStart:
     """It takes the metadata log from other nodes, if a majority of the controllers has it."""
     caveat: str = ""
     """Why it may set other partitions aside than predicted. This is no reason against a start."""
+    is_controller: bool = False
+    """The node is only a controller."""
     unseen: tuple[str, ...] = ()
     """What the broker may read, too, and Winnow was not given, or does not read: it is behind a
     symbolic link. The reasons name it.

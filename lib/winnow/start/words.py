@@ -22,7 +22,8 @@ _OF_LOGS = {
 
 def verdict(start: BrokerStart) -> str:
     """Return in one sentence what happens if this broker starts now."""
-    who = "the broker" if start.node_id is None else f"broker {start.node_id}"
+    what = "controller" if start.is_controller else "broker"
+    who = f"the {what}" if start.node_id is None else f"{what} {start.node_id}"
     if start.fate is Fate.STOPS:
         return f"{who} does not start"
     anew = [f"makes {counted(len(start.made_anew), 'partition')} anew"] if start.made_anew else []

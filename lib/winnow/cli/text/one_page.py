@@ -157,7 +157,7 @@ def _events(disks: Sequence[Disk]) -> Iterator[str]:
             "checkpoint. Nothing found here says anything about the original",
             2,
         )
-    crashed = [disk for disk in disks if not disk.clean_shutdown and not disk.behind]
+    crashed = [disk for disk in disks if disk.has_crashed]
     ran = [disk for disk in disks if disk.broker_runs]
     if ran:
         yield from rows(f"the broker runs{_which(ran, disks)}; this was read beside it")

@@ -137,7 +137,9 @@ def _to_end_transaction(found: Diagnosis) -> Iterator[Advice]:
 
 
 def _to_recover(found: Diagnosis, losing: Sequence[LogStart]) -> Iterator[Advice]:
-    if all(disk.clean_shutdown for disk in found.disks) or (_is_full(found) and not found.gains):
+    if all(disk.clean_shutdown or disk.has_no_broker for disk in found.disks) or (
+        _is_full(found) and not found.gains
+    ):
         return
     if any(log_dir.frees_first for start in found.starts for log_dir in start.log_dirs):
         why = (

@@ -32,6 +32,8 @@ class Disk:
     read_only: bool
     """Mounted read-only. Nothing can be changed."""
     clean_shutdown: bool
+    has_no_broker: bool = False
+    """It is that of a controller, which leaves no marker."""
     broker_runs: bool = False
     lacks_lock: bool = False
     """There is no `.lock`: none could be made, or the directory is remote."""
@@ -43,6 +45,10 @@ class Disk:
     """Log bytes of `__cluster_metadata-0`. None: there is none here."""
     cleaner_checkpoint_ms: int | None
     """When a broker's cleaner, or Winnow, last finished a partition here; None: never."""
+
+    @property
+    def has_crashed(self) -> bool:
+        return not (self.clean_shutdown or self.has_no_broker or self.behind)
 
     @property
     def is_full(self) -> bool:

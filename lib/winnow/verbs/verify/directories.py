@@ -32,6 +32,7 @@ from winnow.logdir.names import (
     SWAP,
     DirectoryKind,
     base_offset_of,
+    has_no_broker,
     parse_partition_dir,
     partitions_beneath,
     seen,
@@ -353,7 +354,7 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
         for place in partitions
     ]
     return LogDirCheck(
-        findings=tuple(findings),
+        findings=_of_names(findings, entries),
         partitions=tuple(partitions),
         topics=frozenset(every),
         notes=tuple(notes),
@@ -362,3 +363,9 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
         present=partitions_beneath(entry.name for entry in entries),
         checkpoints=checkpoints,
     )
+
+
+def _of_names(findings: Sequence[Finding], entries: Sequence[Entry]) -> tuple[Finding, ...]:
+    """Return the findings without those about names that nobody reads."""
+    unread = has_no_broker({entry.name for entry in entries})
+    return tuple(one for one in findings if not (unread and one.kind is Kind.NAME))
