@@ -17,6 +17,7 @@ from winnow.cleaning.result import PartitionResult, Setting
 from winnow.cleaning.rewrite.compaction import Estimate, Estimated
 from winnow.cleaning.space import Room, batches, needed_bytes, no_space
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, WinnowError
+from winnow.logdir.live.read_view import changed_since_view
 from winnow.policy.free import freed_by_deletion
 from winnow.runtime.failure import Failure, failure
 from winnow.storage.places import Places, free_bytes
@@ -63,6 +64,12 @@ def predict(planned: Sequence[Planned], request: Request, estimate: Estimate) ->
         for (number, ready), groups in zip(sure.items(), estimated, strict=True):
             found[number] = _estimated(ready, groups, request)
     results = [found.get(number, result) for number, result in enumerate(results)]
+    results = [
+        report.changed_meanwhile(result)
+        if result.error is not None and changed_since_view(item.place.directory)
+        else result
+        for item, result in zip(planned, results, strict=True)
+    ]
     room = Room(request.max_extra_space, free=free)
     plans = {number: ready.item.plan for number, ready in partitions.items()}
     for batch in batches([partitions[number].job for number in dirtiest_first(plans)]):

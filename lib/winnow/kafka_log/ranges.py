@@ -205,14 +205,13 @@ def half_swapped(storage: Storage, directory: str) -> Iterator[CorruptLogError]:
 
 
 def planned_again(
-    storage: Storage, wanted: ReadRange, options: Options
+    storage: Storage, wanted: ReadRange, options: Options, directory: str
 ) -> Iterator[ReadRange] | None:
     """Return where the offsets of a range are now that its segment was replaced or removed: what a
-    consumer that comes now gets. None: its offsets are unknown.
+    consumer that comes now gets. None: its offsets are unknown. `directory`: of the partition, now.
     """
     if wanted.below is None:
         return None
-    directory = wanted.path.rpartition("/")[0]
     segments = Segments(storage, directory)
     first, end = max(wanted.first, wanted.least_offset), min(wanted.end, wanted.below)
     return ranges_of(

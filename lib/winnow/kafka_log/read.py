@@ -17,6 +17,7 @@ from winnow.kafka_log.options import Mode, Options
 from winnow.kafka_log.ranges import ReadRange, Task, Unreadable, planned_again
 from winnow.kafka_log.rows import Records, parts_of, problem_row, record_batch
 from winnow.logdir.batches import Piece, TornLogError
+from winnow.logdir.live.read_view import changed_since_view
 from winnow.logdir.lock import live_read_views
 from winnow.policy.transactions import aborted_batches
 from winnow.state import TopicPartition
@@ -66,7 +67,9 @@ def _problem(
 class _RangeReader:
     def __init__(self, options: Options, schema: pa.Schema, wanted: ReadRange) -> None:
         self._options, self._schema, self._range = options, schema, wanted
-        self._segment = wanted.path.rpartition("/")[2]
+        directory, _, self._segment = wanted.path.rpartition("/")
+        moved_to = (f"{path}/{wanted.topic_partition}" for path in options.paths)
+        self._homes = [*dict.fromkeys((directory, *moved_to))]
         self._parts = parts_of(schema)
         self._problem = partial(
             _problem, options.mode, schema, wanted.topic_partition, segment=self._segment
@@ -74,7 +77,7 @@ class _RangeReader:
 
     def read(self, storage: Storage) -> Iterator[pa.RecordBatch]:
         try:
-            with live_read_views([self._range.path]):
+            with live_read_views(self._homes):
                 if view_of(self._range.path) is not None:
                     yield from self._beside(storage)
                     return
@@ -92,13 +95,15 @@ class _RangeReader:
             ) from None
 
     def _beside(self, storage: Storage) -> Iterator[pa.RecordBatch]:
-        """Read beside a running broker, which may have replaced or removed the segment since the
-        read was planned. The offsets count then, wherever they are now.
+        """Read beside a running broker, which may have replaced or removed the segment, or moved
+        the partition to another log directory, since the read was planned. The offsets count then,
+        wherever they are now.
         """
         try:
             self._check_unchanged(storage)
         except (FileNotFoundError, WinnowError):
-            again = planned_again(storage, self._range, self._options)
+            home = next((one for one in self._homes if self._has(storage, one)), self._homes[0])
+            again = planned_again(storage, self._range, self._options, home)
             if again is None:
                 raise
             for part in again:
@@ -106,6 +111,12 @@ class _RangeReader:
                 yield from reader._batches(storage)
             return
         yield from self._batches(storage)
+
+    def _has(self, storage: Storage, directory: str) -> bool:
+        """Return whether the same broker has the partition in this directory."""
+        planned, view = view_of(self._range.path), view_of(directory)
+        same = planned is not None and view is not None and view.program == planned.program
+        return same and storage.exists(directory)
 
     def _check_unchanged(self, storage: Storage) -> None:
         """Check that the file is the one that was planned. Spark plans a DataFrame once, and its
@@ -131,11 +142,10 @@ class _RangeReader:
             for piece in self._range.pieces(storage):
                 yield from self._piece(piece)
                 at = piece.position(-1) + int(piece.rows[-1]["size"])
-        except TornLogError as error:
-            if self._options.mode is Mode.FAILFAST or not self._range.may_be_torn:
-                yield from self._problem(error, position=at)
         except CorruptLogError as error:
-            yield from self._problem(error, position=at)
+            torn = isinstance(error, TornLogError) and self._range.may_be_torn
+            if self._options.mode is Mode.FAILFAST or not torn:
+                yield from self._told(error, position=at)
 
     def _piece(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         wanted = piece.rows["max_timestamp"] >= self._options.times.first
@@ -187,7 +197,17 @@ class _RangeReader:
         self, error: CorruptLogError, piece: Piece, row: np.void, *, crc_ok: bool
     ) -> Iterator[pa.RecordBatch]:
         error, at = error.inside(self._range.path, piece.start), piece.start + int(row["position"])
-        yield from self._problem(error, position=at, crc_ok=crc_ok, row=row)
+        yield from self._told(error, position=at, crc_ok=crc_ok, row=row)
+
+    def _told(self, error: CorruptLogError, **known: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - as `_problem` takes them
+        """Raises WinnowError if the broker has changed the bytes while they were read."""
+        if changed_since_view(self._homes[0]):
+            raise WinnowError(
+                "a broker changed files of a partition while they were read",
+                where=self._range.path,
+                hint="A follower that truncates its log does. Load the DataFrame again.",
+            ) from error
+        yield from self._problem(error, **known)
 
 
 def _most_items() -> int:

@@ -13,7 +13,7 @@ import fcntl
 import os
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from glob import iglob
 
@@ -22,7 +22,7 @@ from winnow.logdir.lease import Lease, refuse_leased
 from winnow.logdir.live.alone import alone_on
 from winnow.logdir.live.broker import RunningBroker
 from winnow.logdir.live.partition import IN_PROGRESS
-from winnow.logdir.live.read_view import open_read_view
+from winnow.logdir.live.read_view import open_read_views
 from winnow.logdir.names import LOCK, META_PROPERTIES
 from winnow.logdir.survey import LogDir, canonical_paths, survey_log_dirs
 from winnow.runtime.no_space import FREE_INODES, lacks_inodes
@@ -68,7 +68,7 @@ def lock_to_read(log_dir: str) -> AbstractContextManager[object]:
     if is_remote(log_dir):
         return share_log_dir(log_dir) or nullcontext()
     if (broker := broker_on(log_dir)) is not None:
-        return open_read_view(log_dir, broker)
+        return open_read_views({log_dir: broker})
     try:
         return _lock(log_dir)
     except WinnowError as error:
@@ -203,11 +203,15 @@ def live_read_views(paths: Sequence[str]) -> Iterator[None]:
                 else:
                     names.add(directory)
                 break
-    with ExitStack() as opened:
-        for log_dir, names in wanted.items():
-            if (broker := broker_on(log_dir)) is not None:
-                opened.enter_context(open_read_view(log_dir, broker, only=names))
+    only = {log_dir: names for log_dir, names in wanted.items() if names is not None}
+    with open_read_views(_running(wanted), only=only):
         yield
+
+
+def _running(log_dirs: Iterable[str]) -> dict[str, RunningBroker]:
+    """Return the brokers that run, by log directory."""
+    found = ((log_dir, broker_on(log_dir)) for log_dir in log_dirs)
+    return {log_dir: broker for log_dir, broker in found if broker is not None}
 
 
 def holder_of(log_dir: str) -> str | None:
@@ -365,9 +369,7 @@ def locked(
     with ExitStack() as locks:
         if not to_change:
             log_dirs = canonical_paths(storage, log_dirs)
-            for path in log_dirs:
-                if (broker := broker_on(path)) is not None:
-                    locks.enter_context(open_read_view(path, broker))
+            locks.enter_context(open_read_views(_running(log_dirs)))
         # Survey first without the lock: `.lock` is created only where a broker would create it.
         for log_dir in survey_log_dirs(storage, log_dirs, to_change=to_change):
             if log_dir.in_doubt or view_of(log_dir.path) is not None:

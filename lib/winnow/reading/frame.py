@@ -86,9 +86,9 @@ def read(
     ]
     given["isolationLevel"] = _word(isolation_level, "isolation_level", Isolation)
     given["mode"] = _word(mode, "mode", Mode)
-    homes = _homes(paths, topics, numbers, {"start": start, "end": end, "as_of": as_of})
-    if point is not None and not allow_incomplete:
-        with live_read_views([home.directory for home in homes]):
+    with live_read_views(paths):
+        homes = _homes(paths, topics, numbers, {"start": start, "end": end, "as_of": as_of})
+        if point is not None and not allow_incomplete:
             check_complete(Places(), homes, point)
     check_paths(paths)
     if topics:

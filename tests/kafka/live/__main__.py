@@ -1,6 +1,6 @@
 """Run all read-only verbs in a loop while a broker is under load.
 
-    python -m tests.kafka.live --minutes 60 --kafka-version 4.3.1
+    python -m tests.kafka.live --minutes 60 --kafka-version 4.3.1 [--moves | --truncations]
 
 Prints each false finding, and records the result in docs/proofs/running-broker.md.
 """
@@ -15,12 +15,17 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import cycle
 from pathlib import Path
 
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
 from tests.kafka.judge.jars import KAFKA_VERSION
 from tests.kafka.live.load import BUSY, QUIET, load
+from tests.kafka.live.truncating import TOPICS, truncating
 from tests.kafka.versions.eras import ERAS
 from tests.machine import machine
 
@@ -43,21 +48,36 @@ HEAD = """\
 
 Each read-only verb runs as a command of its own, in a loop. The broker's cleaner runs at ratio 0.01
 and its retention each second. Clients write, with transactions and commits, and create and delete
-topics. With `--moves`, partitions move between two log directories. A false result is a finding, an
-unsafe start, or an exit code other than 0.
+topics. With `--moves`, partitions move between two log directories. With `--truncations`, the log
+directories are those of two brokers, which truncate in turns: the other one is elected although it
+lacks records below the high watermark. A false result is a finding, an unsafe start, or an exit
+code other than 0.
 
-    python -m tests.kafka.live --minutes 60 --kafka-version V
+    python -m tests.kafka.live --minutes 60 --kafka-version V [--moves | --truncations]
 
 | Kafka | minutes | runs | partitions deleted meanwhile | false results | recorded |
 |---|--:|--:|--:|--:|---|
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """Log directories of a running broker, the options for its settings, and topics of the first
+    log directory.
+    """
+
+    log_dirs: tuple[str, ...]
+    given: tuple[str, ...]
+    topics: tuple[str, ...]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--kafka-version", default=KAFKA_VERSION)
-    parser.add_argument("--moves", action="store_true", help="between two log directories")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--moves", action="store_true", help="between two log directories")
+    kind.add_argument("--truncations", action="store_true", help="of two brokers, in turns")
     asked = parser.parse_args()
     runs: Counter[str] = Counter()
     wrong: list[str] = []
@@ -65,40 +85,72 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="winnow-beside-") as place:
         home = Path(place)
         certificate = erase_elsewhere(home)
-        era = next(era for era in ERAS if asked.kafka_version in era.names)
-        log_dirs = [str(home / name) for name in ("log-dir", "log-dir-2")[: 1 + asked.moves]]
-        settings = BUSY | {"log.dirs": ",".join(log_dirs)}
-        with era.broker(home / "log-dir", home / "home", settings) as broker:
-            # The newer transaction protocol is not known to all versions, and the oldest ones make
-            # the topic of offsets only for a consumer.
-            others = "t-v1$|__consumer_offsets$" if era.zookeeper else "t-v1$"
-            broker.produce("main", scale=0.2, topics=f"(?!{others}).*")
-            given = ["--server-properties", str(broker.home / "server.properties")]
-            if era.zookeeper:  # which knows the settings of topics, and not the log directory
-                (home / "topics").write_text(broker.topic_configs())
-                given += ["--topic-configs", str(home / "topics")]
-                given += ["--topic-set", "comes-*:cleanup.policy=delete"]
+        brokers = (
+            truncating_brokers(home, asked.kafka_version)
+            if asked.truncations
+            else busy_broker(home, asked.kafka_version, moves=asked.moves)
+        )
+        with brokers as watched:
             end = time.monotonic() + asked.minutes * MINUTE
-            with load(broker, topics=True, log_dirs=log_dirs if asked.moves else ()):
-                while time.monotonic() < end:
-                    for name, arguments in VERBS.items():
-                        if name == "winnow.read":
-                            found, went = read_state(log_dirs[0]), 0
-                        elif name == "verify --key-hash":
-                            found, went = run([*arguments, certificate], log_dirs, given)
-                        else:
-                            found, went = run(arguments, log_dirs, given)
-                        runs[name] += 1
-                        gone += went
-                        wrong += [f"{name}: {problem}" for problem in found]
-                        for problem in found:
-                            sys.stdout.write(f"{name}: {problem}\n")
-                            sys.stdout.flush()
+            turns = cycle((name, one) for name in VERBS for one in watched)
+            while time.monotonic() < end:
+                name, one = next(turns)
+                found, went = look(name, one, certificate)
+                runs[name] += 1
+                gone += went
+                for problem in found:
+                    wrong.append(f"{name}: {problem}")
+                    sys.stdout.write(f"{wrong[-1]}\n")
+                    sys.stdout.flush()
     minutes, many = f"{asked.minutes:g}", runs.total()
     sys.stdout.write(f"{many} runs, {gone} partitions deleted, {len(wrong)} false results\n")
-    version = f"{asked.kafka_version}, moves" if asked.moves else asked.kafka_version
-    record(version, [minutes, f"{many:,}", str(gone), str(len(wrong))])
+    more = ", moves" if asked.moves else ", truncations" if asked.truncations else ""
+    record(f"{asked.kafka_version}{more}", [minutes, f"{many:,}", str(gone), str(len(wrong))])
     return int(bool(wrong))
+
+
+@contextmanager
+def busy_broker(home: Path, version: str, *, moves: bool) -> Iterator[list[Watched]]:
+    """A broker under load inside the block."""
+    era = next(era for era in ERAS if version in era.names)
+    log_dirs = [str(home / name) for name in ("log-dir", "log-dir-2")[: 1 + moves]]
+    settings = BUSY | {"log.dirs": ",".join(log_dirs)}
+    with era.broker(home / "log-dir", home / "home", settings) as broker:
+        # The newer transaction protocol is not known to all versions, and the oldest ones make
+        # the topic of offsets only for a consumer.
+        others = "t-v1$|__consumer_offsets$" if era.zookeeper else "t-v1$"
+        broker.produce("main", scale=0.2, topics=f"(?!{others}).*")
+        given = ["--server-properties", str(broker.home / "server.properties")]
+        if era.zookeeper:  # which knows the settings of topics, and not the log directory
+            (home / "topics").write_text(broker.topic_configs())
+            given += ["--topic-configs", str(home / "topics")]
+            given += ["--topic-set", "comes-*:cleanup.policy=delete"]
+        with load(broker, topics=True, log_dirs=log_dirs if moves else ()):
+            topics = (QUIET, "c-lz4", "t-closed", "__transaction_state")
+            yield [Watched((*log_dirs,), (*given,), topics)]
+
+
+@contextmanager
+def truncating_brokers(home: Path, version: str) -> Iterator[list[Watched]]:
+    """Two brokers of a cluster, which truncate inside the block."""
+    with truncating(home / "cluster", version) as followers:
+        yield [
+            Watched(
+                (str(node.log_dir),),
+                ("--server-properties", str(node.home / "server.properties")),
+                (*TOPICS,),
+            )
+            for node in followers.nodes
+        ]
+        sys.stdout.write(f"{followers.truncations} truncations below a high watermark\n")
+
+
+def look(verb: str, at: Watched, certificate: str) -> tuple[list[str], int]:
+    """Return the false results of a verb, and how many partitions were deleted meanwhile."""
+    if verb == "winnow.read":
+        return read_states(at), 0
+    more = [certificate] if verb == "verify --key-hash" else []
+    return run([*VERBS[verb], *more], at.log_dirs, at.given)
 
 
 def erase_elsewhere(home: Path) -> str:
@@ -117,16 +169,18 @@ def erase_elsewhere(home: Path) -> str:
     return str(next((home / "certificates").glob("*.json")))
 
 
-def read_state(log_dir: str) -> list[str]:
+def read_states(at: Watched) -> list[str]:
     """Return what is wrong with reading states of topics as a program does."""
     program = f"{HERE}/read_states.py"
-    command = [sys.executable, program, log_dir]
+    command = [sys.executable, program, ",".join(at.log_dirs), ",".join(at.topics)]
     env = os.environ | {"PYTHONPATH": f"{PROJECT / 'lib'}:{PROJECT}"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     return [] if done.returncode == 0 else [done.stderr[-2000:]]
 
 
-def run(arguments: list[str], log_dirs: list[str], given: list[str]) -> tuple[list[str], int]:
+def run(
+    arguments: Sequence[str], log_dirs: Sequence[str], given: Sequence[str]
+) -> tuple[list[str], int]:
     """Return the false results of a command, and how many partitions were deleted meanwhile.
     `given`: options for settings, without which those of topics are unknown.
     """

@@ -6,18 +6,16 @@ import sys
 import time
 
 import winnow
-from tests.kafka.live.load import QUIET
 from winnow.cli.session import started_spark
 
-TOPICS = (QUIET, "c-lz4", "t-closed", "__transaction_state")
 
-
-def main(log_dir: str) -> None:
+def main(log_dirs: str, topics: str) -> None:
     with started_spark(sql=True, quiet=True) as spark:
-        for topic in TOPICS:
-            winnow.read(spark, log_dir, topics=topic).count()
-            winnow.read(spark, log_dir, topics=topic, as_of=int(time.time() * 1000)).count()
+        paths = log_dirs.split(",")
+        for topic in topics.split(","):
+            winnow.read(spark, paths, topics=topic).count()
+            winnow.read(spark, paths, topics=topic, as_of=int(time.time() * 1000)).count()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

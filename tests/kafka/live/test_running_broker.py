@@ -21,7 +21,7 @@ from tests.session import verbs_use
 from winnow import api
 from winnow.cli.main import run
 from winnow.errors import LogDirInUseError
-from winnow.logdir.live.read_view import open_read_view
+from winnow.logdir.live.read_view import open_read_views
 from winnow.logdir.lock import broker_on
 from winnow.logdir.names import (
     HIGH_WATERMARK_CHECKPOINT,
@@ -238,7 +238,7 @@ def test_renamed_segment_is_readable_through_the_read_view(running: Running) -> 
     data = log.read_bytes()
     holder = broker_on(running.log_dir)
     assert holder is not None
-    with open_read_view(running.log_dir, holder):
+    with open_read_views({running.log_dir: holder}):
         away = log.rename(log.with_name(log.name + ".deleted"))
         try:
             assert Places().read_range(str(log), 0, len(data)) == data
@@ -254,7 +254,7 @@ def test_active_segment_equals_that_of_a_clean_stop(running: Running) -> None:
     names = [path.name for path in Path(running.log_dir).iterdir() if path.is_dir()]
     quiet = sorted(name for name in names if name.startswith("c-"))
     seen = {}
-    with open_read_view(running.log_dir, holder):
+    with open_read_views({running.log_dir: holder}):
         for name in quiet:
             at = f"{running.log_dir}/{name}"
             active = max(one.name for one in Places().list_dir(at) if one.name.endswith(LOG))

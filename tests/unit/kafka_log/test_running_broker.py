@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from tests.fixtures.data import copy_log_dir
 from tests.lock_holder import broker
-from winnow.errors import WinnowError
+from winnow.errors import CorruptLogError, WinnowError
 from winnow.kafka_log.options import parse_options
 from winnow.kafka_log.ranges import Task, plan_tasks
 from winnow.kafka_log.read import read_task
@@ -32,8 +33,10 @@ def planned(log_dir: Path) -> list[Task]:
         return plan_tasks(Places(), options)
 
 
-def offsets_of(log_dir: Path, tasks: Iterable[Task]) -> list[int]:
-    options = parse_options({"path": str(log_dir)})
+def offsets_of(log_dir: Path, tasks: Iterable[Task], *more: Path) -> list[int]:
+    options = parse_options(
+        {"paths": json.dumps([str(one) for one in (log_dir, *more)]), "mode": "FAILFAST"}
+    )
     schema = to_arrow_schema(SCHEMA, timezone="UTC")
     found = []
     for task in tasks:
@@ -70,3 +73,38 @@ def test_range_of_a_deleted_segment_is_empty(log_dir: Path) -> None:
         base = int(second.stem)
         assert offsets_of(log_dir, tasks) == [one for one in expected if one >= base]
         assert min(expected) < base
+
+
+def test_range_of_a_moved_partition_is_read_from_the_other_log_dir(
+    log_dir: Path, tmp_path: Path
+) -> None:
+    """Only if it is one of the same broker."""
+    other = copy_log_dir("clean", tmp_path / "other", only=["d-time-0"])
+    with broker(log_dir):
+        tasks = planned(log_dir)
+        expected = offsets_of(log_dir, tasks)
+        (log_dir / f"{TOPIC}-0").rename(other / f"{TOPIC}-0")
+        with broker(other), pytest.raises(WinnowError, match="was removed after"):
+            offsets_of(log_dir, tasks, other)
+        (other / ".lock").unlink()
+        (other / ".lock").hardlink_to(log_dir / ".lock")
+        assert offsets_of(log_dir, tasks, other) == expected
+
+
+def test_bytes_that_a_broker_changes_are_no_damage(log_dir: Path) -> None:
+    """A follower truncates its log in place, and fetches other records."""
+    with broker(log_dir), live_read_views([str(log_dir)]):
+        tasks = planned(log_dir)
+        log = max(segments_of(log_dir), key=lambda one: one.stat().st_size)
+        data = log.read_bytes()
+        with log.open("r+b") as file:
+            file.seek(100)
+            file.write(bytes(100))
+        with pytest.raises(WinnowError, match="changed files of a partition while they were read"):
+            offsets_of(log_dir, tasks)
+        log.write_bytes(data)
+    with log.open("r+b") as file:
+        file.seek(100)
+        file.write(bytes(100))
+    with broker(log_dir), pytest.raises(CorruptLogError, match="CRC"):
+        offsets_of(log_dir, planned(log_dir))

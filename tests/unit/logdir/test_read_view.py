@@ -5,20 +5,24 @@ from __future__ import annotations
 import fcntl
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.fixtures.data import copy_log_dir
+from tests.fixtures.data import copy_log_dir, copy_tree
 from tests.lock_holder import broker
+from tests.threads import in_threads
 from winnow.errors import CorruptLogError
 from winnow.logdir.listing import list_segments
 from winnow.logdir.live.broker import RunningBroker
-from winnow.logdir.live.read_view import open_read_view, view_notes
+from winnow.logdir.live.read_view import open_read_views, view_notes
 from winnow.logdir.lock import broker_on, lock_log_dir, lock_to_read
 from winnow.logdir.meta import was_shut_down_cleanly
 from winnow.storage.live.page_cache import by_mincore, cached_pages, read_at
@@ -142,7 +146,7 @@ def test_partition_that_is_just_being_made_counts_as_changing(log_dir: Path) -> 
         (log_dir / name).mkdir()
         (log_dir / name / f"{0:020d}.log").touch()
     os.utime(log_dir / "old-0" / f"{0:020d}.log", (1, 1))
-    with open_read_view(str(log_dir), BROKER) as view:
+    with open_read_views({str(log_dir): BROKER}) as (view,):
         names = {entry.name for entry in Places().list_dir(str(log_dir))}
     assert (view.changing, {"new-0", "old-0"} & names) == (("new-0",), {"old-0"})
 
@@ -170,12 +174,12 @@ def test_truncated_segment_raises_an_error_instead_of_sigbus(
     with log.open("ab") as file:
         file.write(bytes(2**20))
     data = log.read_bytes()
-    with broker(log_dir), open_read_view(str(log_dir), BROKER):
+    with broker(log_dir), open_read_views({str(log_dir): BROKER}):
         seen = Places().entry(str(log)).size
         assert seen < len(data), "the zeros are no batches"
     log = min((log_dir / PARTITION).glob("*.log"))
     log.write_bytes(data * 3)
-    with broker(log_dir), open_read_view(str(log_dir), BROKER):
+    with broker(log_dir), open_read_views({str(log_dir): BROKER}):
         size = Places().entry(str(log)).size
         with map_range(str(log), 0, size, gradually=gradually) as buf:
             os.truncate(log, 100)
@@ -196,7 +200,7 @@ def test_gradual_copy_has_the_bytes_of_the_file(log_dir: Path) -> None:
     data = log.read_bytes()
     with (
         broker(log_dir),
-        open_read_view(str(log_dir), BROKER),
+        open_read_views({str(log_dir): BROKER}),
         map_range(str(log), 4711, len(data), gradually=True) as buf,
     ):
         at = 0
@@ -246,7 +250,7 @@ def test_named_pipe_is_reported_as_for_a_stopped_broker(log_dir: Path) -> None:
     os.mkfifo(path)
     with pytest.raises(CorruptLogError) as stopped:
         Places().read_bytes(str(path))
-    with broker(log_dir), open_read_view(str(log_dir), BROKER):
+    with broker(log_dir), open_read_views({str(log_dir): BROKER}):
         with pytest.raises(CorruptLogError) as running:
             Places().read_bytes(str(path))
         assert str(running.value) == str(stopped.value)
@@ -257,7 +261,7 @@ def test_read_view_is_throttled(log_dir: Path) -> None:
     slow = Throttle(2**20, clock=lambda: 0.0, sleep=slept.append)
     log = min((log_dir / PARTITION).glob("*.log"))
     log.write_bytes(bytes(3 * 2**20))
-    with broker(log_dir), open_read_view(str(log_dir), BROKER), throttled(slow):
+    with broker(log_dir), open_read_views({str(log_dir): BROKER}), throttled(slow):
         Places().read_range(str(log), 0, 2**20)
     assert sum(slept) == pytest.approx(1)
 
@@ -276,14 +280,14 @@ def test_read_view_keeps_damage_of_the_active_segment(log_dir: Path) -> None:
                 of_segment.unlink()
     closed.write_bytes(data)
     closed.with_suffix(".index").write_bytes(b"")
-    with broker(log_dir), open_read_view(str(log_dir), BROKER):
+    with broker(log_dir), open_read_views({str(log_dir): BROKER}):
         assert Places().entry(str(closed)).size == len(data)
 
 
 def test_read_view_lists_the_same_segments_as_a_stopped_broker(log_dir: Path) -> None:
     for name in (PARTITION, "d-time-0"):
         stopped = list_segments(Places(), str(log_dir / name))
-        with broker(log_dir), open_read_view(str(log_dir), BROKER):
+        with broker(log_dir), open_read_views({str(log_dir): BROKER}):
             assert list_segments(Places(), str(log_dir / name)) == stopped
 
 
@@ -299,7 +303,7 @@ def test_read_view_keeps_no_copy_of_indexes(log_dir: Path) -> None:
             index.truncate((24 << 20) - len(last))  # a multiple of both sizes
             index.seek(0, os.SEEK_END)
             index.write(last)
-    with broker(log_dir), open_read_view(str(log_dir), BROKER) as view:
+    with broker(log_dir), open_read_views({str(log_dir): BROKER}) as (view,):
         files = view.directories[str(log_dir / PARTITION)]
         assert files[log.with_suffix(".index").name].entry.size == 24 << 20
         assert len(pickle.dumps(view)) < 100_000
@@ -327,7 +331,7 @@ def test_active_segment_may_begin_at_any_offset(log_dir: Path, base: int) -> Non
     (partition / f"{base:020}.log").write_bytes(data)
     (partition / f"{base:020}.index").write_bytes(index + bytes(80))
     (partition / f"{base:020}.timeindex").write_bytes(b"")
-    with broker(log_dir), open_read_view(str(log_dir), BROKER):
+    with broker(log_dir), open_read_views({str(log_dir): BROKER}):
         assert Places().read_bytes(str(partition / f"{base:020}.index")) == index
         (segment,) = list_segments(Places(), str(partition)).segments
     assert (segment.base_offset, segment.log_bytes) == (base, len(data))
@@ -336,3 +340,27 @@ def test_active_segment_may_begin_at_any_offset(log_dir: Path, base: int) -> Non
 def test_use_views_without_a_file_removes_all_read_views(log_dir: Path) -> None:
     use_views(None)
     assert view_of(str(log_dir)) is None
+
+
+def test_partition_that_moves_is_in_one_of_the_views(log_dir: Path, tmp_path: Path) -> None:
+    """Kafka gives the new directory its name before it takes that of the old one away."""
+    dirs = [log_dir, copy_log_dir("clean", tmp_path / "other", only=["d-time-0"])]
+    (dirs[1] / "d-time-0").rename(dirs[1] / "d-other-0")
+    both = [str(one) for one in dirs]
+    stop = threading.Event()
+
+    def move() -> None:
+        for old, new in cycle((dirs, dirs[::-1])):
+            if stop.is_set():
+                return
+            copy_tree(old / PARTITION, new / "moving")
+            (new / "moving").rename(new / PARTITION)
+            (old / PARTITION).rename(old / "gone")
+            shutil.rmtree(old / "gone")
+
+    with broker(dirs[0]), broker(dirs[1]), in_threads(stop, [move]):
+        for _ in range(20):
+            with open_read_views(dict.fromkeys(both, BROKER)) as views:
+                holding = [view.root for view in views if PARTITION in view.directories[view.root]]
+                assert len(holding) == 1, view_notes()
+                assert all("all of it was read" in note for note in view_notes())

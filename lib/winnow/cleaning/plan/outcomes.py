@@ -114,6 +114,15 @@ def failed(item: PlannedPartition, why: Failure) -> PartitionResult:
     )
 
 
+def changed_meanwhile(result: PartitionResult) -> PartitionResult:
+    """Describe a partition whose error says nothing: its running broker has changed files while
+    they were read.
+    """
+    words = "its broker changed files while they were read, as a follower that truncates its log"
+    reason = f"{_UNCHANGED}{words}; run again"
+    return replace(result, rule="S8.11", reason=reason, error=None, left_alone=False)
+
+
 def stopped(item: PlannedPartition, why: str) -> PartitionResult:
     """Describe a partition that was not reached before the run stopped."""
     return _as_it_is(item, "S8.8", f"{_UNCHANGED}the run was stopped, {why}", left_alone=True)

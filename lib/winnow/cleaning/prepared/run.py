@@ -11,8 +11,8 @@ No log is changed, and the broker's lock is not taken.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -34,7 +34,8 @@ from winnow.clock import now_ms
 from winnow.errors import FAILS_ONE_PARTITION, UsageError, WinnowError, optional
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.live.alone import alone_on
-from winnow.logdir.live.read_view import open_read_view, view_notes
+from winnow.logdir.live.broker import RunningBroker
+from winnow.logdir.live.read_view import open_read_views, view_notes
 from winnow.logdir.lock import broker_on
 from winnow.logdir.meta import was_shut_down_cleanly
 from winnow.logdir.names import STAGING_PREFIX
@@ -77,7 +78,9 @@ def prepare(spark: WithContext, log_dirs: Sequence[str], request: Request) -> Ru
         for path in paths:
             # Another preparation would remove this one, and an erasure must find all of it.
             opened.enter_context(alone_on(path, needed=True))
-            opened.enter_context(_view(path, f"{STAGING_PREFIX}{request.run_id}"))
+        brokers = {path: _running_or_stopped(path) for path in paths}
+        staging = f"{STAGING_PREFIX}{request.run_id}"
+        opened.enter_context(open_read_views(brokers, staging=staging))
         surveyed = survey_log_dirs(Places(), paths)
         checkpoints = {log_dir.path: log_dir.checkpoints for log_dir in surveyed}
         dirs = [_bounded(log_dir) for log_dir in surveyed]
@@ -113,8 +116,10 @@ def prepare(spark: WithContext, log_dirs: Sequence[str], request: Request) -> Ru
         )
 
 
-@contextmanager
-def _view(log_dir: str, staging: str) -> Iterator[None]:
+def _running_or_stopped(log_dir: str) -> RunningBroker | None:
+    """Return the broker that runs. Raises WinnowError if there is none, and the last one was not
+    shut down cleanly.
+    """
     broker = broker_on(log_dir)
     if broker is None and not was_shut_down_cleanly(Places(), log_dir):
         raise WinnowError(
@@ -123,8 +128,7 @@ def _view(log_dir: str, staging: str) -> Iterator[None]:
             hint="Use `clean`, or prepare while the broker runs. `doctor` says what it would do to "
             "these logs now.",
         )
-    with open_read_view(log_dir, broker, staging=staging):
-        yield
+    return broker
 
 
 def _bounded(log_dir: LogDir) -> LogDir:

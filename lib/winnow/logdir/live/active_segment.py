@@ -24,7 +24,7 @@ from winnow.wire.batch import NO_TIMESTAMP, out_of_reach
 from winnow.wire.buffers import Array
 
 
-def as_stopped(log_dir: str, path: str, files: Files) -> Files:
+def as_stopped(path: str, files: Files) -> Files:
     """Cut the active segment after its last whole batch, and its indexes with it."""
     bases = []
     for name in files:
@@ -34,7 +34,7 @@ def as_stopped(log_dir: str, path: str, files: Files) -> Files:
         return files
     base = max(bases)
     with suppress(OSError, CorruptLogError):  # readers report what is wrong with the segment
-        end = _end_of_active(_Active(log_dir, path, base, files))
+        end = _end_of_active(_Active(path, base, files))
         log = segment_file(base, LOG)
         files[log] = files[log].cut(end.log_bytes)
         for suffix, size, tail in (
@@ -49,7 +49,8 @@ def as_stopped(log_dir: str, path: str, files: Files) -> Files:
 class _Active:
     """Reads the active segment of a partition."""
 
-    def __init__(self, log_dir: str, path: str, base: int, files: Files) -> None:
+    def __init__(self, path: str, base: int, files: Files) -> None:
+        log_dir = os.path.dirname(path)
         view = ReadView(log_dir, os.getpid(), 0, {path: files, log_dir: {}})
         self.base, self.size = base, files[segment_file(base, LOG)].entry.size
         self.storage, self.log = ViewStorage(view), f"{path}/{segment_file(base, LOG)}"

@@ -37,8 +37,8 @@ _LEAST_DESCRIPTOR = 1024
 """Lower numbers are left to sockets: `select`, which PySpark calls, takes no higher ones."""
 _NEW_MS = 60_000
 """A partition without `partition.metadata` that is older is not being created."""
-_PAUSE_SECONDS = 0.05
-"""Between two attempts to read a partition that is being created."""
+PAUSE_SECONDS = 0.05
+"""Between two attempts to read what a broker is about to change."""
 _SPARE_DESCRIPTORS = 512
 """Descriptors that are left to the rest of the process."""
 
@@ -80,26 +80,25 @@ def small_content(path: str) -> bytes | None:
     return None
 
 
-def open_partition(log_dir: str, name: str, descriptors: Descriptors) -> Files:
+def open_partition(path: str, descriptors: Descriptors) -> Files:
     """Return the files of a partition at a moment at which none of its closed segments changed.
 
     Raises FileNotFoundError if the directory is gone, and ChangingError.
     """
-    path = f"{log_dir}/{name}"
     for _ in range(ATTEMPTS):
         with ExitStack() as attempt:
             files = _attempt(path, attempt)
             if files is None:
                 continue
             if _is_being_created(files):
-                time.sleep(_PAUSE_SECONDS)
+                time.sleep(PAUSE_SECONDS)
                 continue
             attempt.pop_all()
             kept = {
                 name: replace(file, descriptor=descriptors.keep(file.descriptor))
                 for name, file in files.items()
             }
-            return as_stopped(log_dir, path, kept)
+            return as_stopped(path, kept)
     raise ChangingError
 
 
@@ -122,12 +121,12 @@ def _attempt(path: str, opened: ExitStack) -> Files | None:
     files: Files = {}
     for name, entry in listed.items():
         file = _opened(path, entry, opened)
-        if file is None or not (_may_grow(name, active) or _is_same(file.entry, entry)):
+        if file is None or not (may_grow(name, active) or is_same(file.entry, entry)):
             return None
         files[name] = file
     again = _listed(path)
     same = listed.keys() == again.keys() and all(
-        _may_grow(name, active) or _is_same(again[name], entry) for name, entry in listed.items()
+        may_grow(name, active) or is_same(again[name], entry) for name, entry in listed.items()
     )
     return files if same and small_content(f"{path}/{PARTITION_METADATA}") == identity else None
 
@@ -150,13 +149,13 @@ def _opened(path: str, entry: Entry, opened: ExitStack) -> ViewedFile | None:
     return ViewedFile(entry_of(entry.name, os.fstat(descriptor)), descriptor=descriptor)
 
 
-def _may_grow(name: str, active: str) -> bool:
+def may_grow(name: str, active: str) -> bool:
     """Return whether a broker may write to a file or replace it while its partition is at rest."""
     of_active = bool(active) and name.startswith(active) and not name.endswith(SNAPSHOT)
     return of_active or name in _SMALL
 
 
-def _is_same(one: Entry, other: Entry) -> bool:
+def is_same(one: Entry, other: Entry) -> bool:
     """Return whether two entries are of the same file with the same bytes."""
     if not other.is_file:
         return True

@@ -12,13 +12,13 @@ import errno
 import os
 import pickle
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from winnow.errors import CorruptLogError
 from winnow.pickling import pickled_by_fields
-from winnow.storage.contract import Entry, ReadOnly, os_error
+from winnow.storage.contract import Entry, ReadOnly, Volume, os_error
 from winnow.storage.guarded import held, open_file
 from winnow.storage.live.page_cache import read_at
 from winnow.storage.local import LocalStorage, stamp_of
@@ -241,3 +241,10 @@ class ViewStorage(ReadOnly):
                     return data
         at = start + len(data) - in_file
         return data + file.tail[at : at + length - len(data)] if file.tail else data
+
+    def volume(self, path: str) -> Volume:
+        """Return the file system; for a directory that the view still has, that of the root."""
+        with suppress(FileNotFoundError):
+            return _LOCAL.volume(path)
+        self.entry(path)
+        return _LOCAL.volume(self._view.root)

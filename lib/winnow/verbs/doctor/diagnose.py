@@ -116,7 +116,9 @@ def diagnose(
             sorted(_held_back(sure), key=lambda h: (-h.held_bytes, h.topic, h.partition))
         ),
         # What is damaged comes first.
-        troubles=tuple(sorted(_troubles(planned, sure), key=lambda one: one.error is None)),
+        troubles=tuple(
+            sorted(_troubles(planned, expected, sure), key=lambda one: one.error is None)
+        ),
         held=(
             *held_in(items, now=request.now),
             *uncommitted_in(planned, starts, now=request.now),
@@ -188,9 +190,12 @@ def _held_back(sure: Iterable[_Sure]) -> Iterator[HeldBack]:
         )
 
 
-def _troubles(planned: Iterable[Planned], sure: Iterable[_Sure]) -> Iterator[Trouble]:
-    for item in planned:
-        if isinstance(item, SkippedPartition):
+def _troubles(
+    planned: Sequence[Planned], expected: Sequence[PartitionResult], sure: Iterable[_Sure]
+) -> Iterator[Trouble]:
+    for item, result in zip(planned, expected, strict=True):
+        # Only the error of a partition that has changed meanwhile is not that of its result.
+        if isinstance(item, SkippedPartition) and item.error == result.error:
             rule, words = item.reason.rule, item.reason.words
             yield Trouble(**item.place.named, rule=rule, reason=words, error=item.error)
     for work, result in sure:

@@ -13,11 +13,12 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.functions import arrow_udf
 
-from winnow.errors import CorruptLogError, UsageError, VerificationError
+from winnow.errors import CorruptLogError, UsageError, VerificationError, WinnowError
 from winnow.kafka_log.layout import find_partitions
 from winnow.kafka_log.source import check_paths, every_record
 from winnow.logdir.survey import replicas_beside
 from winnow.logdir.topic_globs import is_wanted
+from winnow.runtime.failed_job import cause_of, job_errors
 from winnow.runtime.progress import Progress, watched
 from winnow.storage.places import Places
 from winnow.verbs.erase.key_hashes import ErasedKeys
@@ -95,8 +96,13 @@ def check_key_hashes(
     records = every_record(spark, globs, sound if doubled else log_dirs)
     is_erased = arrow_udf(_matcher(erased), "boolean")  # type: ignore[call-overload]
     name = f"reading all records of {counted(len(topics), 'topic')}"
-    with watched(spark.sparkContext, progress, name):
-        segments = count_erased(records.withColumn("erased", is_erased("key")))
+    try:
+        with watched(spark.sparkContext, progress, name):
+            segments = count_erased(records.withColumn("erased", is_erased("key")))
+    except job_errors() as error:
+        raise WinnowError(
+            "not all records could be read", found=cause_of(error), hint="Run again."
+        ) from error
     return KeyHashResult(
         run_id=erased.run_id,
         keys=len(erased.hashes),
