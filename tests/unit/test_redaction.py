@@ -17,7 +17,7 @@ from winnow.cli.outlets import Outlets
 from winnow.cli.text.json_output import to_json
 from winnow.errors import UsageError, WinnowError
 from winnow.ledger.append import recorded
-from winnow.logdir import lock
+from winnow.logdir.live import process
 from winnow.metrics.lineage import Lineage
 from winnow.report.write import write_report
 from winnow.storage.places import storage_of
@@ -85,7 +85,7 @@ def test_long_names_take_no_long_time(piece: str) -> None:
     began = time.monotonic()
     redacted("x://?" + piece * 10_000)
     redacted("x://y:" + piece * 10_000)
-    lock._SECRET.sub("", piece * 700 + "secret" * 700)  # of a command line, 4 KiB are read
+    process._SECRET.sub("", piece * 700 + "secret" * 700)  # of a command line, 4 KiB are read
     assert time.monotonic() - began < 2
 
 
@@ -154,7 +154,7 @@ def test_lock_holder_is_named_without_its_secrets(
     (tmp_path / "cmdline").write_bytes("\0".join(command).encode())
     real = open
     monkeypatch.setattr("builtins.open", lambda _, *rest: real(tmp_path / "cmdline", *rest))
-    told = lock._command_line(1)
+    told = process._command_line(1)
     monkeypatch.undo()
     assert "abc" not in told
     assert "RET" not in told

@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import re
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
@@ -22,6 +21,7 @@ from winnow.logdir.lease import Lease, refuse_leased
 from winnow.logdir.live.alone import alone_on
 from winnow.logdir.live.broker import RunningBroker
 from winnow.logdir.live.partition import IN_PROGRESS
+from winnow.logdir.live.process import described, properties_file, start_ms
 from winnow.logdir.live.read_view import open_read_views
 from winnow.logdir.names import LOCK, META_PROPERTIES
 from winnow.logdir.survey import LogDir, canonical_paths, survey_log_dirs
@@ -32,14 +32,7 @@ from winnow.storage.live.read_view import view_of
 from winnow.storage.permissions import user_name, why_unchangeable
 from winnow.storage.places import Places, lease_file_of
 from winnow.storage.urls import is_remote, local_path
-from winnow.words import redacted
 
-_SECRET = re.compile(
-    r"((?:secret|password|passwd|token|credential|api.?key)[\w.-]*[= ])\S+", re.IGNORECASE
-)
-"""A setting or an option of another process that must not be shown."""
-_MOST_COMMAND = 2**18
-"""Bytes of a command line: a broker's class path alone has about 10,000."""
 _FLOCK = struct.Struct("hhqqi4x")
 """`struct flock` of 64-bit Linux: l_type, l_whence, l_start, l_len (0: to the end), l_pid."""
 
@@ -171,8 +164,8 @@ def broker_on(log_dir: str) -> RunningBroker | None:
         pid = _asked_holder(fd, fcntl.F_RDLCK)
         if pid is not None and pid >= 0:
             if not pid:
-                return RunningBroker(_described(None))
-            return RunningBroker(_described(pid), _start_ms(pid), _properties_file(pid))
+                return RunningBroker(described(None))
+            return RunningBroker(described(pid), start_ms(pid), properties_file(pid))
     return None
 
 
@@ -265,18 +258,6 @@ def _no_lock(log_dir: str, error: OSError) -> WinnowError:
     )
 
 
-def _start_ms(pid: int) -> int | None:
-    """Return when a process started, in ms since 1970. None: unknown."""
-    with suppress(OSError, ValueError, IndexError):
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            # The name of the program, in parentheses, may have spaces in it.
-            ticks = int(file.read().rpartition(")")[2].split()[19])
-        with open("/proc/stat", encoding="ascii") as lines:
-            booted_s = next(int(line.split()[1]) for line in lines if line.startswith("btime "))
-        return booted_s * 1000 + ticks * 1000 // os.sysconf("SC_CLK_TCK")
-    return None
-
-
 def _whole_file(kind: int) -> bytes:
     return _FLOCK.pack(kind, os.SEEK_SET, 0, 0, 0)
 
@@ -284,16 +265,9 @@ def _whole_file(kind: int) -> bytes:
 def _describe_holder(fd: int) -> str:
     """Describe the process that holds the lock."""
     pid = _asked_holder(fd, fcntl.F_WRLCK)
-    who = _described(pid if pid is not None and pid > 0 else _ofd_holder(fd))
+    who = described(pid if pid is not None and pid > 0 else _ofd_holder(fd))
     process, colon, command = who.partition(": ")
     return f"{process} holds its lock{colon}{command}"
-
-
-def _described(pid: int | None) -> str:
-    if pid is None:
-        return "a process that can't be seen from here (another container or another host?)"
-    command = _command_line(pid)
-    return f"process {pid}" + (f": {command}" if command else "")
 
 
 def _asked_holder(fd: int, kind: int) -> int | None:
@@ -316,44 +290,6 @@ def _ofd_holder(fd: int) -> int | None:
                     if any(line.startswith("lock:") for line in lines):
                         return int(path.split("/")[2])
     return None
-
-
-def _command_line(pid: int) -> str:
-    command = _SECRET.sub(r"\1***", redacted(" ".join(_command_words(pid))[:4096]))
-    limit = 160
-    return (
-        command if len(command) <= limit else f"{command[: limit // 2]} … {command[-limit // 2 :]}"
-    )
-
-
-def _command_words(pid: int) -> list[str]:
-    """Return the words of a command, without the JVM options. Empty: they are unknown."""
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            words = file.read(_MOST_COMMAND).decode(errors="replace").split("\0")
-    except OSError:
-        return []
-    words = [word for word in words if word]
-    if words and os.path.basename(words[0]) == "java":
-        words = [words[0], *_without_options(words[1:])]
-    return words
-
-
-def _properties_file(pid: int) -> str | None:
-    """Return the properties file that a broker was started with, if this process can see it."""
-    given = next(iter(_command_words(pid)[2:]), "")  # after java and its main class
-    with suppress(OSError):
-        file = os.path.join(os.readlink(f"/proc/{pid}/cwd"), given)
-        return file if file.endswith(".properties") and os.path.isfile(file) else None
-    return None
-
-
-def _without_options(words: list[str]) -> list[str]:
-    """Drop the JVM options: operators know a broker by its main class and arguments."""
-    at = 0
-    while at < len(words) and words[at].startswith("-"):
-        at += 2 if words[at] in {"-cp", "-classpath", "--class-path"} else 1
-    return words[at:]
 
 
 @contextmanager
