@@ -49,7 +49,9 @@ _LIMITS = (
     *(_Limits(8, 9, 2, 3), _Limits(8, 7, 2, 3), _Limits(8, 5, 2, 3)),
     *(_Limits(6, 4, 2, 2), _Limits(4, 3, 1, 1), _Limits(3, 2, 1, 1)),
 )
-"""From the longest page to the shortest: the first limits with which the page fits are used."""
+"""From the longest page to the shortest: the first limits with which the page fits are used. The
+first two are for a start that does harm.
+"""
 _URGENT = 3
 """Steps before the first command."""
 _DISKS = 3
@@ -66,7 +68,8 @@ def one_page(
     Then a line for each other finding.
     """
     names = Names(names_in(found))
-    for limits in _LIMITS:
+    harmful = any(start.is_harmful for start in found.starts)
+    for limits in _LIMITS if harmful else _LIMITS[2:]:
         happened: list[Line] = [*islice(_happened(found, growth, names), limits.happened)]
         start = [*_start(found, names, limits.start)]
         steps = [*_steps(found, request, limits)]
