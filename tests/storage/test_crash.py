@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 SLOW = pytest.mark.slow
 
-CI_EVERY = 24
+CI_EVERY = 36
 """Of so many crash points the CI tries one; with `-m slow` they are all tried
 (docs/proofs/hdfs.md).
 """

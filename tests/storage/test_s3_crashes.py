@@ -127,7 +127,7 @@ def test_cleaning_in_s3_equals_cleaning_on_disk(home: Home, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("home", "every"),
     [
-        ("s3", 41),
+        ("s3", 71),
         pytest.param("s3", 1, marks=pytest.mark.slow),
         pytest.param("gateway", 4, marks=pytest.mark.slow),
     ],

@@ -124,7 +124,7 @@ def there(url: str) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.slow)])
 def test_round_killed_at_any_request_is_finished_or_discarded(
     a_round: Round, s3: str, tmp_path: Path, every: int
 ) -> None:
@@ -234,7 +234,7 @@ def drive_both(rounds: tuple[Round, Round], bucket: TakingTurns, url: str) -> bo
 @pytest.mark.parametrize(
     ("schedule", "every"),
     [
-        ("alternating", 3),
+        ("alternating", 5),
         pytest.param("random 0", 4, marks=pytest.mark.slow),
         *(pytest.param(name, 1, marks=pytest.mark.slow) for name in SCHEDULES),
     ],

@@ -48,20 +48,10 @@ VARIANTS = {
     "delete, fresh recovery points": Variant([EXPIRING], fresh=True),
     "all, fresh recovery points": Variant([EXPIRING, USERS, *TRANSACTIONS], fresh=True),
 }
-SLOW = {
-    "compacted",
-    "compacted, a little free",
-    "two log directories",
-    "delete, fresh recovery points",
-    "all, fresh recovery points",
-}
 
 
-def _marks(name: str) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.slow] if name in SLOW else []
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in VARIANTS])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", VARIANTS)
 def test_broker_starts_after_doctors_commands_and_loses_nothing(
     name: str, load: Load, in_process: Run, tmp_path: Path
 ) -> None:
