@@ -123,6 +123,15 @@ def test_set_up_leaves_nothing_to_set_up(home: Path) -> None:
     (cache,) = home.glob("venv/lib/python3*/site-packages/winnow/__pycache__")
     for compiled in (*cache.glob("complete-*"), *cache.glob(f"*{COMPILED_FIRST}*.nbc")):
         compiled.unlink()  # another test may have run a command first
+    refused = subprocess.run(
+        [str(home / "venv/bin/winnow"), "demo"],
+        env={"PATH": "/usr/bin:/bin", "HOME": str(home), "WINNOW_SET_UP": "no"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert refused.returncode == 1
+    assert "missing are compiled kernels and Delta's jars. Run `winnow set-up`" in refused.stderr
     said, complained = run_loud([str(home / "venv/bin/winnow"), "set-up"], home, **mirror)
     assert said.startswith("Everything is set up (")
     assert "compiling the kernels" in complained
@@ -132,6 +141,8 @@ def test_set_up_leaves_nothing_to_set_up(home: Path) -> None:
     said, complained = run_loud([str(home / "venv/bin/winnow"), "set-up", "--json"], home)
     assert json.loads(said)["status"] == "done"
     assert "compiling" not in complained
+    look = "from winnow.worker.not_set_up import check_set_up; check_set_up()"
+    run([str(home / "venv/bin/python"), "-c", look], home, WINNOW_SET_UP="no")
 
 
 def test_demo_runs_without_language_and_with_a_foreign_spark_env(home: Path) -> None:

@@ -23,6 +23,7 @@ from winnow.errors import UsageError, WinnowError
 from winnow.resources import own_cache, resource
 from winnow.runtime.run_directory import begin_run_directory, run_directory, temporary_place
 from winnow.worker import standby
+from winnow.worker.not_set_up import check_set_up
 from winnow.worker.warm_up import ensure_compiled
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def started_spark(*, sql: bool, quiet: bool) -> Iterator[Any]:
 
     from winnow.runtime.failed_job import cause_of  # noqa: PLC0415 - it knows Spark
 
+    check_set_up()
     load = Thread(target=_load, name="winnow-load", daemon=True)
     if not sql:
         load.start()

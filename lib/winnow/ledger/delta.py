@@ -29,6 +29,13 @@ def fetched_jars() -> list[Path]:
     return sorted(place.glob("*.jar"))
 
 
+def missing_jars() -> bool:
+    """Return whether `fetched_jars` would fetch some."""
+    lines = resource("conf/jars.txt").read_text(encoding="utf-8").splitlines()
+    names = [line.rpartition("/")[2] for line in lines if line and not line.startswith("#")]
+    return not all((cache_dir() / "jars" / name).is_file() for name in names)
+
+
 def provide_delta(sc: SparkContext) -> None:
     """Add Delta's jars to the driver, and to executors, unless the class path has them: a session
     may have been started without `spark-submit.sh`. Jars that are missing on this machine are
