@@ -32,9 +32,10 @@ class WinnowCleanOperator(SparkSubmitOperator):  # type: ignore[misc]
 
     `as_of`: the clock of every decision, by default the end of the data interval. So a retry makes
     the same decisions as the first try: it continues where that was killed, or has nothing to do.
-    `arguments`: more arguments of `winnow clean`. `home`: Winnow's directory on the machine that
-    runs the task. `result_file`: a path that both the driver and the Airflow worker can access. It
-    is needed if the driver runs elsewhere, as in Spark's cluster mode.
+    `arguments`: more arguments of `winnow clean`. `home`: a checkout of Winnow on the machine that
+    runs the task; the wheel has no `spark-submit.sh`. `result_file`: a path that both the driver
+    and the Airflow worker can access. It is needed if the driver runs elsewhere, as in Spark's
+    cluster mode.
 
     The XCom `return_value` is the `summary` of the result. The XCom `result` is the same, also for
     a run that failed after it had a result. Accepts all arguments of SparkSubmitOperator except the
@@ -71,6 +72,7 @@ class WinnowCleanOperator(SparkSubmitOperator):  # type: ignore[misc]
             spark_binary=f"{home}/spark-submit.sh",
             **spark,
         )
+        self.home = home
         self.log_dirs = log_dirs
         self.topics = topics
         self.as_of = as_of
@@ -81,8 +83,13 @@ class WinnowCleanOperator(SparkSubmitOperator):  # type: ignore[misc]
 
     def execute(self, context: Any) -> dict[str, Any] | None:  # noqa: ANN401 - Airflow's
         """Run Winnow and return the summary. Raises AirflowException, as SparkSubmitOperator does,
-        for a failed run, and AirflowFailException because of `fail_on`.
+        for a failed run, and AirflowFailException because of `fail_on` or of `home`.
         """
+        if not Path(self.home, "spark-submit.sh").exists():
+            raise AirflowFailException(
+                f"expected a checkout of Winnow, found no spark-submit.sh in {self.home}: set "
+                "`home`. For the wheel, use a BashOperator: see docs/deploy.md"
+            )
         with tempfile.TemporaryDirectory(prefix="winnow-") as directory:
             file = Path(self.result_file or f"{directory}/result.json")
             file.unlink(missing_ok=True)

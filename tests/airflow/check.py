@@ -162,7 +162,8 @@ def check(airflow: str, directory: Path) -> list[str]:
             f"{version.split()[-1]},"
         ),
         f"{where}.",
-        f"{ran}; a run of the same date follows.",
+        f"{ran}; a run of the same date follows,",
+        "and one over a damaged directory.",
         "",
         expect("tasks that told a summary by XCom", found=sorted(told), expected=sorted(TASKS)),
     ]
@@ -210,6 +211,17 @@ def check(airflow: str, directory: Path) -> list[str]:
     lines.append(expect("state with damage", found=states(home), expected={"clean_3": "failed"}))
     named = "partitions were left alone: {'unreadable': 1}" in said
     lines.append(expect("log names the damage", found=named, expected=True))
+    code = "from winnow.airflow import WinnowCleanOperator as Clean\nClean(**{}).execute({{}})"
+    wrong = {"task_id": "x", "log_dirs": [], "home": str(home)}
+    ended = subprocess.run(
+        [Path(airflow).with_name("python"), "-c", code.format(wrong)],
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    named = "AirflowFailException: expected a checkout of Winnow, found no" in ended.stderr
+    lines.append(expect("a directory that is no checkout is refused", found=named, expected=True))
     return lines
 
 
