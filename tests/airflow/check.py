@@ -12,6 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -154,16 +155,15 @@ def check(airflow: str, directory: Path) -> list[str]:
         "other work beside it"
     )
     ran = f"`airflow dags test winnow {AS_OF}` over two brokers took {seconds:.0f} s"
+    head = (
+        f"`tests/airflow/run.sh --record`, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, Airflow "
+        f"{version.split()[-1]}, {where}. {ran}; a run of the same date follows, and one over a "
+        "damaged directory."
+    )
     lines = [
         "# The example DAG in Airflow",
         "",
-        (
-            f"`tests/airflow/run.sh --record`, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, Airflow "
-            f"{version.split()[-1]},"
-        ),
-        f"{where}.",
-        f"{ran}; a run of the same date follows,",
-        "and one over a damaged directory.",
+        *textwrap.wrap(head, 100, break_on_hyphens=False),
         "",
         expect("tasks that told a summary by XCom", found=sorted(told), expected=sorted(TASKS)),
     ]
