@@ -30,6 +30,7 @@ from winnow.logdir.names import (
 )
 from winnow.logdir.unflushed import unflushed_from, why_recovered_when_opened
 from winnow.policy.config import TopicConfig
+from winnow.policy.retention import has_remote_storage
 from winnow.start.epochs import LeaderEpochs, ascending
 from winnow.start.files import FinishedSwap, PartitionFiles, loader_offset
 from winnow.start.loaded import LoadedLog, LogToLoad
@@ -106,10 +107,7 @@ class _Loader:
         self._epochs.truncate_from_end(end)
         self._epochs.truncate_from_start(checkpoint)
         # The log of a topic with remote storage may begin below its first segment.
-        config = self._config
-        tiered = (
-            config.remote_storage_enable and config.remote_log_storage_system_enable is not False
-        )
+        tiered = has_remote_storage(self._log.topic_partition.topic, self._config)
         log_start = checkpoint if tiered else max(checkpoint, first)
         self._main.remove_stray(self._segments)
         if self._log.clean_shutdown and not self._files.snapshots:

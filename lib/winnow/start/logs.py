@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from winnow.errors import FAILS_ONE_PARTITION, UsageError, failure_of
 from winnow.logdir.names import (
@@ -51,6 +52,17 @@ def directories_of_later_versions(
             yield f"{words}Give --kafka-version if the broker is of a later one", Fate.UNKNOWN
 
 
+def _config_of(topic: str, settings: Settings, node_id: int | None) -> TopicConfig | Unknown:
+    """Return the settings of a topic. A broker whose server.properties does not enable remote
+    storage has none, whatever the topic's settings say.
+    """
+    config = settings.resolve_for_any_policy(topic, node_id=node_id)
+    if isinstance(config, Unknown) or settings.server_of(node_id) is None:
+        return config
+    enabled = config.remote_log_storage_system_enable is True
+    return replace(config, remote_log_storage_system_enable=enabled)
+
+
 def logs_to_load(
     storage: Storage, log_dir: LogDir, settings: Settings, now: int
 ) -> Iterator[LogToLoad]:
@@ -93,8 +105,7 @@ def logs_to_load(
             except FAILS_ONE_PARTITION as failed:
                 error = failure_of(failed)
         if key.topic not in configs:
-            node_id = log_dir.meta.node_id
-            configs[key.topic] = settings.resolve_for_any_policy(key.topic, node_id=node_id)
+            configs[key.topic] = _config_of(key.topic, settings, log_dir.meta.node_id)
         yield LogToLoad(
             log_dir=log_dir.path,
             name=entry.name,

@@ -12,6 +12,7 @@ from tests.kafka.starts.changes import Change
 from tests.kafka.starts.moving import moving
 from tests.kafka.starts.swaps import swaps
 from tests.kafka.starts.table import METADATA, State
+from tests.kafka.starts.tiered import tiered
 from tests.kafka.starts.unwritable import unwritable
 from winnow.logdir.names import (
     HIGH_WATERMARK_CHECKPOINT,
@@ -392,5 +393,6 @@ OF: tuple[Of, ...] = (
     _names_of_others,
     moving,
     swaps,
+    tiered,
     unwritable,
 )
