@@ -65,3 +65,6 @@ def test_release_is_built_checked_and_listed(tmp_path: Path) -> None:
     assert listed["bomFormat"] == "CycloneDX"
     assert versions["winnow-kafka"] == VERSION
     assert {"pyspark", "pyarrow", "numba", "fastavro", "obstore", "hdfs-native"} <= versions.keys()
+    jars = [line.split()[0] for line in (ROOT / "conf" / "jars.txt").read_text().splitlines()]
+    hashes = {one["content"] for part in listed["components"] for one in part.get("hashes", [])}
+    assert {jar for jar in jars if jar != "#"} <= hashes

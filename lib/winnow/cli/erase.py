@@ -62,7 +62,7 @@ def run_erase(call: Call, own: EraseOptions) -> int:
     from winnow.cli.line.keys import given_keys  # noqa: PLC0415 - it loads Arrow
 
     keys = given_keys(own)
-    patterns = [parse_bytes(text, option="--search-values") for text in own.search_values]
+    patterns = _patterns(own.search_values)
     if certificate is not None and own.dry_run:
         raise UsageError(
             "--certificate and --dry-run together",
@@ -105,6 +105,14 @@ def run_erase(call: Call, own: EraseOptions) -> int:
         if written is None or Path(written).parent != Path(certificate).resolve():
             return call.signals.exit_code(WinnowError.exit_code)
     return call.signals.exit_code(result.exit_code)
+
+
+def _patterns(texts: Sequence[str]) -> Sequence[bytes]:
+    if not texts:
+        return ()
+    from winnow.verbs.erase.patterns import different_patterns  # noqa: PLC0415 - it loads numba
+
+    return different_patterns([parse_bytes(text, option="--search-values") for text in texts])
 
 
 def _tell_cost(request: CommandLine) -> None:

@@ -8,6 +8,7 @@ from tests.unit.cli.results import in_json
 from winnow.cli.erase import to_json
 from winnow.cli.line.keys import read_hex_keys, read_keys
 from winnow.cli.line.units import parse_bytes
+from winnow.cli.main import run
 from winnow.cli.options import CommandLine
 from winnow.cli.text.erase import page
 from winnow.errors import NoSpaceError, UsageError, VerificationError
@@ -216,3 +217,15 @@ def test_typed_key_that_cant_be_read_is_refused_without_showing_it(typed: str) -
     rest = typed.partition(":")[2]
     assert "--key" in str(told.value)
     assert len(rest) < 4 or rest not in str(told.value)
+
+
+def test_patterns_that_are_too_long_are_refused_before_spark_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
+    given = ["erase", str(tmp_path), "--key", "k", "--dry-run", "--search-values", "x" * 5000]
+    assert run(given) == UsageError.exit_code
+    told = capsys.readouterr().err
+    assert "expected at most 4096 bytes together, found 5000 bytes" in told
+    assert "Spark" not in told
+    assert "note:" not in told
