@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -364,3 +365,44 @@ def test_partition_that_moves_is_in_one_of_the_views(log_dir: Path, tmp_path: Pa
                 holding = [view.root for view in views if PARTITION in view.directories[view.root]]
                 assert len(holding) == 1, view_notes()
                 assert all("all of it was read" in note for note in view_notes())
+
+
+def test_checkpoints_and_snapshots_from_before_a_truncation_do_not_count(log_dir: Path) -> None:
+    """A broker writes checkpoints every few seconds. Of a log that is at rest since, they count."""
+    partition = log_dir / PARTITION
+    end = 1000
+    high_watermarks = log_dir / "replication-offset-checkpoint"
+    content = high_watermarks.read_text()
+    assert f"c-tomb 0 {end}\n" in content
+    high_watermarks.write_text(content.replace(f"c-tomb 0 {end}", f"c-tomb 0 {end + 5}"))
+    snapshot = partition / f"{end + 5:020}.snapshot"
+    snapshot.write_bytes(min(partition.glob("*.snapshot")).read_bytes())
+    active = max(partition.glob("*.log"))
+    with broker(log_dir):
+        for later, offset in ((-1, end + 5), (1, end)):
+            os.utime(active, ns=(0, snapshot.stat().st_mtime_ns + later * 1_000_000_000))
+            with lock_to_read(str(log_dir)):
+                seen = Places().read_bytes(str(high_watermarks)).decode()
+                assert f"c-tomb 0 {offset}\n" in seen
+                assert seen.replace(f"0 {offset}", f"0 {end}") == content
+                names = {entry.name for entry in Places().list_dir(str(partition))}
+                assert (snapshot.name in names) == (offset > end)
+
+
+def test_replicas_on_two_brokers_are_in_both_views(log_dir: Path, tmp_path: Path) -> None:
+    other = copy_log_dir("clean", tmp_path / "other", only=[PARTITION])
+    meta = other / "meta.properties"
+    meta.write_text(re.sub(r"(?m)^(node|broker).id=.*", r"\1.id=77", meta.read_text()))
+    both = dict.fromkeys([str(log_dir), str(other)], BROKER)
+    with broker(log_dir), broker(other), open_read_views(both) as views:
+        assert all(PARTITION in view.directories[view.root] for view in views)
+
+
+def test_directory_that_is_doubled_all_the_time_is_in_both_views(
+    log_dir: Path, tmp_path: Path
+) -> None:
+    """As made by hand: a broker does not start on them."""
+    other = copy_log_dir("clean", tmp_path / "other", only=[PARTITION])
+    both = dict.fromkeys([str(log_dir), str(other)], BROKER)
+    with broker(log_dir), broker(other), open_read_views(both) as views:
+        assert all(PARTITION in view.directories[view.root] for view in views)

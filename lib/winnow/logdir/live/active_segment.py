@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,24 +18,38 @@ from winnow.logdir.indexes.index import (
     whole_entries,
     written_entries,
 )
-from winnow.logdir.names import INDEX, LOG, TIMEINDEX, base_offset_of, segment_file
+from winnow.logdir.names import INDEX, LOG, SNAPSHOT, TIMEINDEX, base_offset_of, segment_file
 from winnow.storage.live.read_view import Files, ReadView, ViewStorage
 from winnow.wire.batch import NO_TIMESTAMP, out_of_reach
 from winnow.wire.buffers import Array
 
 
-def as_stopped(path: str, files: Files) -> Files:
-    """Cut the active segment after its last whole batch, and its indexes with it."""
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """A partition as a clean stop would leave it."""
+
+    files: Files
+    end_offset: int | None
+    """The log end offset. None: it is unknown, and readers report why."""
+    written_ns: int
+    """When the active segment was written to last."""
+
+
+def as_stopped(path: str, files: Files) -> Stopped:
+    """Cut the active segment after its last whole batch, and its indexes with it. Leave out older
+    producer snapshots above the log end: a follower has truncated the log.
+    """
     bases = []
     for name in files:
         with suppress(CorruptLogError):
             bases += [base_offset_of(name)] if name.endswith(LOG) else []
     if not bases:
-        return files
+        return Stopped(files, None, 0)
     base = max(bases)
+    log = segment_file(base, LOG)
+    stopped = Stopped(files, None, files[log].entry.mtime_ns)
     with suppress(OSError, CorruptLogError):  # readers report what is wrong with the segment
         end = _end_of_active(_Active(path, base, files))
-        log = segment_file(base, LOG)
         files[log] = files[log].cut(end.log_bytes)
         for suffix, size, tail in (
             (INDEX, end.index_bytes, b""),
@@ -43,7 +57,12 @@ def as_stopped(path: str, files: Files) -> Files:
         ):
             if (name := segment_file(base, suffix)) in files:
                 files[name] = files[name].cut(size, tail)
-    return files
+        stopped = replace(stopped, end_offset=end.offset)
+        for name in [name for name in files if name.endswith(SNAPSHOT)]:
+            older = files[name].entry.mtime_ns <= stopped.written_ns
+            if older and end.offset is not None and base_offset_of(name) > end.offset:
+                del files[name]
+    return stopped
 
 
 class _Active:
@@ -71,6 +90,8 @@ class _End:
     thousands of them.
     """
 
+    offset: int | None
+    """The log end offset. None: it is unknown."""
     log_bytes: int
     index_bytes: int
     timeindex_bytes: int
@@ -109,7 +130,8 @@ def _end_of_active(active: _Active) -> _End:
     last_time = b""
     if largest > (int(times["timestamp"][kept - 1]) if kept else NO_TIMESTAMP):
         last_time = np.array([(largest, of_largest - base)], TIME_ENTRY_ON_DISK).tobytes()
-    return _End(end, index_bytes * OFFSET_ENTRY_SIZE, kept * TIME_ENTRY_SIZE, last_time)
+    known = last + 1 if last >= base or not start else None
+    return _End(known, end, index_bytes * OFFSET_ENTRY_SIZE, kept * TIME_ENTRY_SIZE, last_time)
 
 
 def _prefix(good: Array) -> int:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from winnow.clock import now_ms
 from winnow.errors import CorruptLogError
-from winnow.logdir.live.active_segment import as_stopped
+from winnow.logdir.live.active_segment import Stopped, as_stopped
 from winnow.logdir.names import (
     CLEANED,
     DELETED,
@@ -80,7 +80,7 @@ def small_content(path: str) -> bytes | None:
     return None
 
 
-def open_partition(path: str, descriptors: Descriptors) -> Files:
+def open_partition(path: str, descriptors: Descriptors) -> Stopped:
     """Return the files of a partition at a moment at which none of its closed segments changed.
 
     Raises FileNotFoundError if the directory is gone, and ChangingError.

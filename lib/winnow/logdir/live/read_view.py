@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import errno
 import os
-import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from weakref import finalize
 
 from winnow.clock import now_ms
-from winnow.errors import UsageError
+from winnow.errors import UsageError, WinnowError
+from winnow.logdir.live.active_segment import Stopped
 from winnow.logdir.live.broker import RunningBroker
 from winnow.logdir.live.partition import (
     ATTEMPTS,
-    PAUSE_SECONDS,
     ChangingError,
     Descriptors,
     is_same,
@@ -30,18 +31,19 @@ from winnow.logdir.live.partition import (
     open_partition,
     small_content,
 )
+from winnow.logdir.meta import read_meta
 from winnow.logdir.names import (
     CLEAN_SHUTDOWN,
     LOG,
     META_PROPERTIES,
     METADATA_TOPIC,
     OFFSET_CHECKPOINTS,
+    PARTITION_METADATA,
     DirectoryKind,
     parse_partition_dir,
 )
 from winnow.storage.contract import Entry, entry_if_there
 from winnow.storage.live.read_view import (
-    Files,
     ReadView,
     ViewedFile,
     open_viewed,
@@ -54,6 +56,7 @@ from winnow.storage.local import LocalStorage, entry_of
 from winnow.words import counted, first_few, instant
 
 _LOCAL = LocalStorage()
+_OFFSET = re.compile(rb"[0-9]{1,19}")
 
 
 @contextmanager
@@ -79,23 +82,24 @@ def open_read_views(
     Yields:
         The views, in the order of `brokers`.
     """
-    checkpoints = {
-        log_dir: {name: small_content(f"{log_dir}/{name}") for name in OFFSET_CHECKPOINTS}
-        for log_dir in brokers
-    }
+    checkpoints = {log_dir: _checkpoints(log_dir) for log_dir in brokers}
     with ExitStack() as opened:
         descriptors = Descriptors(opened)
-        found = _read_partitions([*brokers], only, descriptors)
         made = []
-        for log_dir, broker in brokers.items():
-            root = {
-                entry.name: with_content(entry, checkpoints[log_dir].get(entry.name))
-                for entry in _root(log_dir, only.get(log_dir))
-                if not entry.is_dir
-                or _kind(entry.name) is None
-                or f"{log_dir}/{entry.name}" in found.partitions
-            }
-            made.append(replace(_view(log_dir, broker, root, found), staging=staging))
+        for log_dirs in _of_one_broker(brokers):
+            found = _read_partitions(log_dirs, only, descriptors)
+            for log_dir in log_dirs:
+                contents = {
+                    name: _not_above(one, _ends(log_dir, found, one.written_ns))
+                    for name, one in checkpoints[log_dir].items()
+                }
+                root = {
+                    entry.name: with_content(entry, contents.get(entry.name))
+                    for entry in _root(log_dir, only.get(log_dir))
+                    if not entry.is_dir or _kind(entry.name) is None
+                }
+                view = _view(log_dir, brokers[log_dir], root, found)
+                made.append(replace(view, staging=staging))
         finalize(descriptors, opened.pop_all().close)
         for view in made:
             finalize(view, id, descriptors)  # keeps them open until the last view is gone
@@ -107,12 +111,10 @@ def _view(
     log_dir: str, broker: RunningBroker | None, root: dict[str, ViewedFile], found: _Found
 ) -> ReadView:
     marker = Entry(CLEAN_SHUTDOWN, is_file=True, mtime_ns=now_ms() * 1_000_000)
-    partitions = {
-        path: dict(sorted(files.items()))
-        for path, files in found.partitions.items()
-        if os.path.dirname(path) == log_dir and os.path.basename(path) in root
-    }
-    root = root | {CLEAN_SHUTDOWN: ViewedFile(marker, b"")}
+    own = {path: it for path, it in found.partitions.items() if os.path.dirname(path) == log_dir}
+    partitions = {path: dict(sorted(one.files.items())) for path, (_, one) in own.items()}
+    root = root | {entry.name: ViewedFile(entry) for entry, _ in own.values()}
+    root |= {CLEAN_SHUTDOWN: ViewedFile(marker, b"")}
     return ReadView(
         root=log_dir,
         pid=os.getpid(),
@@ -184,9 +186,9 @@ def _note(view: ReadView) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Paths of partition directories."""
+    """By the paths of partition directories."""
 
-    partitions: Mapping[str, Files]
+    partitions: Mapping[str, tuple[Entry, Stopped]]
     gone: Sequence[str]
     changing: Sequence[str]
 
@@ -194,48 +196,127 @@ class _Found:
 def _read_partitions(
     log_dirs: Sequence[str], only: Mapping[str, Collection[str]], descriptors: Descriptors
 ) -> _Found:
-    """Read all partitions. The metadata log is read after the others, between two listings with the
-    same partitions, each in one log directory: it knows each of them, and no other.
+    """Read all partitions in the log directories of a broker, each once, wherever the broker moves
+    it. The metadata log is read after the others, between two listings with the same partitions: it
+    knows each of them, and no other.
     """
-    read: dict[str, Files] = {}
+    read: dict[str, tuple[str, Stopped]] = {}
+    """By `_key`: the directory that was read."""
     changing = set[str]()
     first = now = _directories(log_dirs, only)
+    entries = dict(first)
     for _ in range(ATTEMPTS):
         for path in sorted(now, key=_is_metadata_log):
-            if path in read and not _is_metadata_log(path):
+            if _key(path) in read and not _is_metadata_log(path):
                 continue
             try:
-                read[path] = open_partition(path, descriptors)
-                changing.discard(path)
+                read[_key(path)] = path, open_partition(path, descriptors)
+                changing.discard(_key(path))
             except (FileNotFoundError, NotADirectoryError):
-                read.pop(path, None)
+                read.pop(_key(path), None)
             except ChangingError:
-                changing.add(path)
+                changing.add(_key(path))
         before, now = now, _directories(log_dirs, only)
-        for path in before.keys() & now.keys():
-            if now[path].inode != before[path].inode:
-                read.pop(path, None)  # another topic of the same name
-        if _is_in_two(now):  # as for an instant while a broker ends a move
-            time.sleep(PAUSE_SECONDS)
-        elif now.keys() == before.keys() and now.keys() <= read.keys() | changing:
+        places = {_key(path): path for path in now}
+        for key, (path, one) in [*read.items()]:
+            if key not in places or _is_another(one, entries[path], places[key], now):
+                del read[key]
+        entries |= {path: entry for path, entry in now.items() if _key(path) not in read}
+        if {*places} == {*map(_key, before)} and {*places} <= read.keys() | changing:
             break
-    there = {os.path.basename(path) for path in now}
-    gone = (path for path in first.keys() - now.keys() if os.path.basename(path) not in there)
+    partitions = {path: (entries[path], one) for path, one in read.values()}
+    for path in _doubled(first, now):
+        with suppress(FileNotFoundError, NotADirectoryError, ChangingError):
+            partitions[path] = now[path], open_partition(path, descriptors)
     return _Found(
-        partitions={path: files for path, files in read.items() if path in now},
-        gone=sorted(filter(_is_current, gone)),
-        changing=sorted(filter(_is_current, now.keys() - read.keys())),
+        partitions,
+        gone=sorted(path for path in first if _is_current(path) and _key(path) not in places),
+        changing=sorted(path for path in now if _is_current(path) and _key(path) not in read),
     )
+
+
+def _key(path: str) -> str:
+    """Return what a partition directory is known by: its name, wherever it is. A metadata log is
+    known by its path: one that the broker does not use may be in another log directory.
+    """
+    return path if _is_metadata_log(path) else os.path.basename(path)
+
+
+def _is_another(read: Stopped, entry: Entry, path: str, now: Mapping[str, Entry]) -> bool:
+    """Return whether a directory is that of another topic than the one of this name that was read.
+    A broker that moves a partition makes another directory of the same topic.
+    """
+    if now[path].inode == entry.inode:
+        return False
+    metadata = read.files.get(PARTITION_METADATA)
+    return metadata is None or small_content(f"{path}/{PARTITION_METADATA}") != metadata.data
+
+
+def _doubled(first: Mapping[str, Entry], now: Mapping[str, Entry]) -> list[str]:
+    """Return the directories that a partition has beside one another all the time, as no broker
+    makes them.
+    """
+    same = [path for path in now if path in first and first[path].inode == now[path].inode]
+    counts = Counter(map(_key, same))
+    return [path for path in same if counts[_key(path)] > 1]
+
+
+def _of_one_broker(log_dirs: Iterable[str]) -> list[list[str]]:
+    """Return the log directories of each broker together."""
+    groups: dict[tuple[object, ...], list[str]] = {}
+    for log_dir in log_dirs:
+        key: tuple[object, ...] = (log_dir,)
+        with suppress(OSError, WinnowError):  # readers report why
+            meta = read_meta(_LOCAL, log_dir)
+            if None not in (meta.cluster_id, meta.node_id):
+                key = (meta.cluster_id, meta.node_id)
+        groups.setdefault(key, []).append(log_dir)
+    return [*groups.values()]
+
+
+@dataclass(frozen=True, slots=True)
+class _Checkpoint:
+    data: bytes | None
+    written_ns: int
+
+
+def _checkpoints(log_dir: str) -> dict[str, _Checkpoint]:
+    found = {}
+    for name in OFFSET_CHECKPOINTS:
+        entry = entry_if_there(_LOCAL, f"{log_dir}/{name}")
+        if entry is not None:
+            found[name] = _Checkpoint(small_content(f"{log_dir}/{name}"), entry.mtime_ns)
+    return found
+
+
+def _ends(log_dir: str, found: _Found, written_ns: int) -> dict[bytes, int]:
+    """Return the log end offsets, by name of the partition, of the logs that were written to since:
+    what a checkpoint has above such an end may be from before a truncation.
+    """
+    return {
+        os.fsencode(os.path.basename(path)): one.end_offset
+        for path, (_, one) in found.partitions.items()
+        if os.path.dirname(path) == log_dir
+        and one.end_offset is not None
+        and one.written_ns >= written_ns
+    }
+
+
+def _not_above(checkpoint: _Checkpoint, ends: Mapping[bytes, int]) -> bytes | None:
+    """Return the checkpoint as its broker writes it next: no offset is above the log end."""
+    if checkpoint.data is None:
+        return None
+    lines = checkpoint.data.split(b"\n")
+    for number, line in enumerate(lines):
+        at, _, offset = line.rpartition(b" ")
+        end = ends.get(at.replace(b" ", b"-"))
+        if end is not None and _OFFSET.fullmatch(offset) and int(offset) > end:
+            lines[number] = b"%b %d" % (at, end)
+    return b"\n".join(lines)
 
 
 def _names_in(log_dir: str, paths: Sequence[str]) -> tuple[str, ...]:
     return tuple(os.path.basename(path) for path in paths if os.path.dirname(path) == log_dir)
-
-
-def _is_in_two(paths: Collection[str]) -> bool:
-    """Return whether a partition, but that of the metadata log, is in two log directories."""
-    names = [os.path.basename(path) for path in paths if not _is_metadata_log(path)]
-    return len({*names}) < len(names)
 
 
 def _directories(log_dirs: Sequence[str], only: Mapping[str, Collection[str]]) -> dict[str, Entry]:
