@@ -17,7 +17,7 @@ from winnow.policy.sources import Settings
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SECONDS = 400
-LEAST = 8
+LEAST = 10
 """Truncations below a high watermark."""
 
 
