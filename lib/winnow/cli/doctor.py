@@ -121,7 +121,7 @@ def page(found: Diagnosis, request: CommandLine, growth: Sequence[Growth] = ()) 
         cleaned = f"the broker {state}; last cleaned: {_when(disk.cleaner_checkpoint_ms)}"
         free = f"{free_space(disk)}{growth_words(disk, growth)}"
         yield Styled(f"{disk.log_dir}  {size(disk.log_bytes)} of logs, {free}", "bold")
-        yield "  of a controller" if disk.has_no_broker else f"  {cleaned}"
+        yield "  of a controller" if disk.is_of_controller else f"  {cleaned}"
     yield Paragraph(by_the_rules(found.kafka), indent=2)
     yield from listed("First", first_steps(found.disks, found.starts))
     yield from listed("What happened", _happened(found))

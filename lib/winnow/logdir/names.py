@@ -151,13 +151,19 @@ def partitions_beneath(names: Iterable[str]) -> frozenset[TopicPartition]:
 
 
 def has_no_broker(names: Collection[str]) -> bool:
-    """Return whether no broker has ever started on a log directory with these names, although there
-    is a metadata log: it is that of a node that is only a controller. Such a node looks at nothing
-    else, and leaves no marker when it stops. A broker makes all checkpoints when it first starts.
+    """Return whether no broker has ever started on a log directory with these names: a broker makes
+    all checkpoints when it first starts.
+
+    If there is a metadata log, it is that of a node that is only a controller. Such a node looks at
+    nothing else, and leaves no marker when it stops. Without one, it is a new directory.
     """
     of_broker = {CLEAN_SHUTDOWN, *OFFSET_CHECKPOINTS}
-    is_there = f"{METADATA_TOPIC}-0" in names and of_broker.isdisjoint(names)
-    return is_there and all(at.topic == METADATA_TOPIC for at in partitions_beneath(names))
+    logs = (at.topic for at in partitions_beneath(names))
+    return of_broker.isdisjoint(names) and all(topic == METADATA_TOPIC for topic in logs)
+
+
+def is_of_controller(names: Collection[str]) -> bool:
+    return f"{METADATA_TOPIC}-0" in names and has_no_broker(names)
 
 
 def parse_partition_dir(name: str) -> PartitionDirectory:

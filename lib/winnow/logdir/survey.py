@@ -17,7 +17,7 @@ from winnow.logdir.names import (
     OFFSET_CHECKPOINTS,
     REMOTE_INDEX_CACHE,
     DirectoryKind,
-    has_no_broker,
+    is_of_controller,
     parse_partition_dir,
     seen,
     topic_partition_of,
@@ -121,8 +121,10 @@ class LogDir:
     """
     cleaner_file: Mapping[TopicPartition, int] = field(default_factory=dict)
     """The entries of its own `cleaner-offset-checkpoint`."""
-    has_no_broker: bool = False
-    """It is that of a controller: nothing is in its way, and it never has a marker."""
+    is_of_controller: bool = False
+    """It is that of a node that is only a controller: no entry is in its way, and it never has a
+    marker.
+    """
 
 
 def survey_log_dirs(
@@ -308,7 +310,7 @@ def survey_as(storage: Storage, path: str, meta: MetaProperties) -> LogDir:
             "a checkpoint can't be read", found=problem.strerror, where=where, hint=OFFLINE_HINT
         )
     strangers += in_place_of_partitions(others, partitions, checkpoints.named)
-    of_controller = has_no_broker({entry.name for entry in entries})
+    of_controller = is_of_controller({entry.name for entry in entries})
     return LogDir(
         path=path,
         meta=meta,
@@ -319,7 +321,7 @@ def survey_as(storage: Storage, path: str, meta: MetaProperties) -> LogDir:
         checkpoints=checkpoints,
         error=error,
         cleaner_file=checkpoints.cleaner,
-        has_no_broker=of_controller,
+        is_of_controller=of_controller,
     )
 
 

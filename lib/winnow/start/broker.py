@@ -194,7 +194,7 @@ def _expected_start(
         left_out=len(logs) - len(found_starts),
         made_anew=without.made_anew,
         needs_quorum=needs_quorum,
-        is_controller=all(log_dir.has_no_broker for log_dir in log_dirs),
+        is_controller=all(log_dir.is_of_controller for log_dir in log_dirs),
         caveat="" if metadata is None else metadata.caveat,
         unseen=(
             *not_seen,

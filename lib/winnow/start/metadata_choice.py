@@ -391,7 +391,7 @@ def _with_doubt(choice: MetadataInUse, log_dirs: Sequence[LogDir]) -> MetadataIn
     if chosen is None or chosen.clean_shutdown or not any(d.clean_shutdown for d in log_dirs):
         return choice
     why = "was not shut down cleanly"
-    if chosen.has_no_broker:
+    if chosen.is_of_controller:
         why = "is of a controller, which leaves no marker of a clean shutdown"
     note = (
         f"{chosen.path} {why}: the last records of its {METADATA_DIR} may not "

@@ -27,6 +27,7 @@ from winnow.logdir.names import (
     SNAPSHOT,
     DirectoryKind,
     base_offset_of,
+    has_no_broker,
     parse_snapshot_name,
 )
 from winnow.policy.known_version import supported_features
@@ -59,7 +60,8 @@ def own_metadata_log(
     """
     directory = f"{log_dir}/{METADATA_DIR}"
     if not storage.exists(directory):
-        return _empty(directory, f"{log_dir} has no {METADATA_DIR}")
+        is_new = has_no_broker({entry.name for entry in storage.list_dir(log_dir)})
+        return replace(_empty(directory, f"{log_dir} has no {METADATA_DIR}"), is_new=is_new)
     loaded = start_of_log(storage, _question(log_dir, now))
     fit = MetadataFit(supported_features(kafka.newest) if kafka.source else None)
     try:

@@ -36,6 +36,8 @@ class MetadataStart:
     """Why the metadata log is missing or incomplete. Empty: it is complete."""
     is_empty: bool = False
     """No record is left."""
+    is_new: bool = False
+    """No broker has ever started there, so that no record was lost."""
     position: tuple[int, int] = (-1, -1)
     """Epoch and offset of its end."""
     needs_quorum: bool = False
@@ -140,6 +142,8 @@ def with_quorum(
             "node fetches the log from another controller. If there is none, it does not start"
         )
         return replace(own, fate=Fate.UNKNOWN, reason=reason, topics=UNKNOWN_TOPICS)
+    if quorum.is_alone and own.is_new:
+        return replace(own, fate=Fate.LOADS, reason="", lost="")
     who = "a node that is its own quorum"
     if quorum.is_alone:
         who = "this node, the only voter of its quorum,"

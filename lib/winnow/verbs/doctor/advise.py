@@ -137,7 +137,7 @@ def _to_end_transaction(found: Diagnosis) -> Iterator[Advice]:
 
 
 def _to_recover(found: Diagnosis, losing: Sequence[LogStart]) -> Iterator[Advice]:
-    if all(disk.clean_shutdown or disk.has_no_broker for disk in found.disks) or (
+    if all(disk.clean_shutdown or disk.is_of_controller for disk in found.disks) or (
         _is_full(found) and not found.gains
     ):
         return

@@ -318,7 +318,7 @@ def _disk(log_dir: LogDir, results: Sequence[PartitionResult], request: Request)
         used_files=volume.used_files,
         read_only=volume.read_only,
         clean_shutdown=log_dir.clean_shutdown,
-        has_no_broker=log_dir.has_no_broker,
+        is_of_controller=log_dir.is_of_controller,
         broker_runs=view_of(log_dir.path) is not None,
         lacks_lock=not request.storage.exists(f"{log_dir.path}/{LOCK}"),
         metadata_log_bytes=_metadata_log_bytes(log_dir, request),

@@ -32,7 +32,7 @@ class Disk:
     read_only: bool
     """Mounted read-only. Nothing can be changed."""
     clean_shutdown: bool
-    has_no_broker: bool = False
+    is_of_controller: bool = False
     """It is that of a controller, which leaves no marker."""
     broker_runs: bool = False
     lacks_lock: bool = False
@@ -48,7 +48,7 @@ class Disk:
 
     @property
     def has_crashed(self) -> bool:
-        return not (self.clean_shutdown or self.has_no_broker or self.behind)
+        return not (self.clean_shutdown or self.is_of_controller or self.behind)
 
     @property
     def is_full(self) -> bool:

@@ -32,7 +32,7 @@ from winnow.logdir.names import (
     SWAP,
     DirectoryKind,
     base_offset_of,
-    has_no_broker,
+    is_of_controller,
     parse_partition_dir,
     partitions_beneath,
     seen,
@@ -367,5 +367,5 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
 
 def _of_names(findings: Sequence[Finding], entries: Sequence[Entry]) -> tuple[Finding, ...]:
     """Return the findings without those about names that nobody reads."""
-    unread = has_no_broker({entry.name for entry in entries})
+    unread = is_of_controller({entry.name for entry in entries})
     return tuple(one for one in findings if not (unread and one.kind is Kind.NAME))
