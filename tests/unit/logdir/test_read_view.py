@@ -387,6 +387,9 @@ def test_checkpoints_and_snapshots_from_before_a_truncation_do_not_count(log_dir
                 assert seen.replace(f"0 {offset}", f"0 {end}") == content
                 names = {entry.name for entry in Places().list_dir(str(partition))}
                 assert (snapshot.name in names) == (offset > end)
+        partition.rename(log_dir / f"{PARTITION}.{'0' * 32}-future")
+        with lock_to_read(str(log_dir)):
+            assert Places().read_bytes(str(high_watermarks)).decode() == content
 
 
 def test_replicas_on_two_brokers_are_in_both_views(log_dir: Path, tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ from winnow.storage.local import LocalStorage, entry_of
 from winnow.words import counted, first_few, instant
 
 _LOCAL = LocalStorage()
+_WITH_CHECKPOINTS = (DirectoryKind.CURRENT, DirectoryKind.FUTURE)
 _OFFSET = re.compile(rb"[0-9]{1,19}")
 
 
@@ -289,20 +290,20 @@ def _checkpoints(log_dir: str) -> dict[str, _Checkpoint]:
     return found
 
 
-def _ends(log_dir: str, found: _Found, written_ns: int) -> dict[bytes, int]:
+def _ends(log_dir: str, found: _Found, written_ns: int) -> dict[bytes, int | None]:
     """Return the log end offsets, by name of the partition, of the logs that were written to since:
     what a checkpoint has above such an end may be from before a truncation.
     """
-    return {
-        os.fsencode(os.path.basename(path)): one.end_offset
-        for path, (_, one) in found.partitions.items()
-        if os.path.dirname(path) == log_dir
-        and one.end_offset is not None
-        and one.written_ns >= written_ns
-    }
+    ends: dict[bytes, int | None] = {}
+    for path, (_, one) in found.partitions.items():
+        log_dir_of, _, name = path.rpartition("/")
+        newer = one.end_offset is not None and one.written_ns >= written_ns
+        if log_dir_of == log_dir and newer and _kind(name) in _WITH_CHECKPOINTS:
+            ends[os.fsencode(str(parse_partition_dir(name).topic_partition))] = one.end_offset
+    return ends
 
 
-def _not_above(checkpoint: _Checkpoint, ends: Mapping[bytes, int]) -> bytes | None:
+def _not_above(checkpoint: _Checkpoint, ends: Mapping[bytes, int | None]) -> bytes | None:
     """Return the checkpoint as its broker writes it next: no offset is above the log end."""
     if checkpoint.data is None:
         return None
