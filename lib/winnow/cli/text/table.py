@@ -28,6 +28,7 @@ _NEEDED = 5
 """Columns that are never omitted: up to what is freed."""
 LEAST_WHY = 24
 """Least width of the column for reasons. If there is less room, it is omitted."""
+_CUT = "..."
 
 
 def page(
@@ -203,7 +204,7 @@ def _lines(
     with_reasons: bool = True,
 ) -> Iterator[Line]:
     """Yield header, partitions and sums. In a plan, reasons have their own lines. Otherwise they
-    are cut to the space available.
+    are cut to the space available, or left out if several rows would show the same cut-off text.
     """
     if not shown:
         return
@@ -213,13 +214,14 @@ def _lines(
         fitted(rows, width, needed=_NEEDED, whole=whole), "partition", "action"
     )
     left = width - len(head) - 2
-    inline = result.verb != "plan" and left >= LEAST_WHY
+    reasons = [textwrap.shorten(p.reason, max(left, LEAST_WHY), placeholder=_CUT) for p in shown]
+    cut = [reason for reason in reasons if reason.endswith(_CUT)]
+    inline = result.verb != "plan" and left >= LEAST_WHY and len({*cut}) == len(cut)
     yield Styled(f"{head}  why" if inline else head, "bold")
-    for p, line in zip(shown, lines, strict=True):
+    for p, line, reason in zip(shown, lines, reasons, strict=True):
         style = "" if p.acts else "dim"
         if inline:
-            why = textwrap.shorten(p.reason, left, placeholder="...")
-            yield Styled(f"{line.ljust(len(head))}  {why}".rstrip(), style=style)
+            yield Styled(f"{line.ljust(len(head))}  {reason}".rstrip(), style=style)
             continue
         yield Styled(line, style=style)
         if result.verb == "plan" and with_reasons:

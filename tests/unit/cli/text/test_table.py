@@ -20,24 +20,27 @@ def test_partitions_are_sorted_by_bytes_freed_with_totals_last() -> None:
     )
     assert shown(result).splitlines() == [
         "2 of 3 partitions cleaned, at 2026-11-21T22:26:40Z",
-        "partition  action               before      after  freed  segments  dirty  why",
-        (
-            "large-11   compacted+retained  1.0 GiB  512.0 MiB   50 %   12 -> 3   0.75  dirty "
-            "ratio "
-            "0.75 is..."
-        ),
-        (
-            "small-0    compacted           2.0 MiB    2.0 MiB    0 %  12 -> 12   0.75  dirty "
-            "ratio "
-            "0.75 is..."
-        ),
-        (
-            "idle-0     -                   2.0 MiB    2.0 MiB    0 %  12 -> 12   0.10  dirty "
-            "ratio "
-            "0.1 is not..."
-        ),
+        "partition  action               before      after  freed  segments  dirty",
+        "large-11   compacted+retained  1.0 GiB  512.0 MiB   50 %   12 -> 3   0.75",
+        "small-0    compacted           2.0 MiB    2.0 MiB    0 %  12 -> 12   0.75",
+        "idle-0     -                   2.0 MiB    2.0 MiB    0 %  12 -> 12   0.10",
         "all 3                          1.0 GiB  516.0 MiB   50 %  36 -> 27",
     ]
+
+
+def test_reasons_have_a_column_unless_rows_would_repeat_the_same_cut_off_text() -> None:
+    both = (partition("a"), idle("b"))
+    table = shown(run_of(*both)).splitlines()[1:4]
+    assert [line.partition("0 %")[2].split("  ")[-1] for line in table[1:]] == [
+        "dirty ratio 0.75 is above...",
+        "dirty ratio 0.1 is not above 0.5",
+    ]
+    assert table[0].endswith("dirty  why")
+    same = (partition("a"), partition("b"), idle("c"))
+    assert "why" not in shown(run_of(*same))
+    assert "..." not in shown(run_of(*same))
+    short = tuple(replace(p, reason="the log is empty") for p in same)
+    assert shown(run_of(*short)).count("the log is empty") == 3
 
 
 def test_what_is_kept_is_not_freed() -> None:
