@@ -67,7 +67,7 @@ KNOWN: tuple[Known, ...] = (
         "as for a partition that is being deleted. Winnow predicts an offline log directory.",
     ),
     Known(
-        r"^3\.9\.2 killed: write b/\.lock",
+        r"^3\.9\.2 killed: .*(write b/\.lock|b/[a-z-]*-offset-checkpoint|line b/meta\.properties)",
         r": (loads|recovers), no leader$",
         "If a log directory is offline after an unclean shutdown, 3.9 may elect no leader for "
         "partitions in the other log directory. Winnow predicts only the offline directory.",
