@@ -9,7 +9,7 @@ partitions are, for one of them may be in another directory.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from winnow.errors import FAILS_ONE_PARTITION, UsageError, WinnowError
@@ -21,7 +21,7 @@ from winnow.logdir.names import (
     topic_partition_of,
 )
 from winnow.state import TopicPartition
-from winnow.storage.contract import Storage
+from winnow.storage.contract import Entry, Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,3 +149,21 @@ def partitions_named(storage: Storage, path: str) -> tuple[TopicPartition, ...]:
         return ()
     named = [topic_partition_of(entry.name) for entry in entries if entry.is_dir]
     return tuple(sorted(one for one in named if one is not None and one.topic != METADATA_TOPIC))
+
+
+def in_place_of_partitions(
+    entries: Iterable[Entry], partitions: Iterable[TopicPartition], named: Container[TopicPartition]
+) -> Iterator[Stranger]:
+    """Yield entries that are no directories, but have the name of a partition of the broker: it is
+    in `named`, the checkpoints, or other partitions of its topic are here. A dated file, such as
+    `kafka.log.2026-11-28`, also looks like a partition.
+    """
+    topics = {topic_partition.topic for topic_partition in partitions}
+    for entry in entries:
+        topic_partition = topic_partition_of(entry.name)
+        if topic_partition is None or entry.name != str(topic_partition):
+            continue
+        if topic_partition.topic in topics or topic_partition in named:
+            what = "a link that leads to no directory" if entry.is_link else "no directory"
+            found = f"{what}, but has the name of a partition"
+            yield Stranger(entry.name, found, stops_broker=False)

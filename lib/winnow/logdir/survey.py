@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -20,13 +20,13 @@ from winnow.logdir.names import (
     is_of_controller,
     parse_partition_dir,
     seen,
-    topic_partition_of,
 )
 from winnow.logdir.strangers import (
     Copy,
     Stranger,
     cluster_of,
     duplicates_of,
+    in_place_of_partitions,
     meta_of_others,
     of_another_cluster,
     partitions_named,
@@ -329,24 +329,6 @@ def _why_empty(storage: Storage, path: str) -> str:
     """Return why there would be no entry in a checkpoint."""
     data = read_if_there(storage, path)
     return "is missing" if data is None else "has no entries" if data else "is empty"
-
-
-def in_place_of_partitions(
-    entries: Iterable[Entry], partitions: Iterable[TopicPartition], named: Container[TopicPartition]
-) -> Iterator[Stranger]:
-    """Yield entries that are no directories, but have the name of a partition of the broker: it is
-    in `named`, the checkpoints, or other partitions of its topic are here. A dated file, such as
-    `kafka.log.2026-11-28`, also looks like a partition.
-    """
-    topics = {topic_partition.topic for topic_partition in partitions}
-    for entry in entries:
-        topic_partition = topic_partition_of(entry.name)
-        if topic_partition is None or entry.name != str(topic_partition):
-            continue
-        if topic_partition.topic in topics or topic_partition in named:
-            what = "a link that leads to no directory" if entry.is_link else "no directory"
-            found = f"{what}, but has the name of a partition"
-            yield Stranger(entry.name, found, stops_broker=False)
 
 
 def replicas_beside(storage: Storage, path: str) -> list[SkippedDirectory]:

@@ -377,12 +377,10 @@ def _beside(log: _Log, used: Sequence[_Log]) -> _Log | None:
 def _all_notes(
     problem: str | None, unused: Sequence[UnusedLog], notes: Sequence[str]
 ) -> tuple[str, ...]:
-    broken = (
-        ()
-        if problem is None
-        else (f"no topics or settings are known from a metadata log: {problem}",)
-    )
-    return (*notes, *(log.why for log in unused), *broken)
+    found = [*notes, *(log.why for log in unused)]
+    if problem is not None:
+        found.append(f"no topics or settings are known from a metadata log: {problem}")
+    return (*found,)
 
 
 def _with_doubt(choice: MetadataInUse, log_dirs: Sequence[LogDir]) -> MetadataInUse:
@@ -394,7 +392,7 @@ def _with_doubt(choice: MetadataInUse, log_dirs: Sequence[LogDir]) -> MetadataIn
     if chosen.is_of_controller:
         why = "is of a controller, which leaves no marker of a clean shutdown"
     note = (
-        f"{chosen.path} {why}: the last records of its {METADATA_DIR} may not "
-        "have been committed. The broker may start with other values of settings in them"
+        f"{chosen.path} {why}: the last records of its {METADATA_DIR} may not have been "
+        "committed. The broker may start with other values of settings in them"
     )
     return replace(choice, notes=(*choice.notes, note))

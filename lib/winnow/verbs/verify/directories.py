@@ -39,8 +39,8 @@ from winnow.logdir.names import (
     segment_file,
 )
 from winnow.logdir.snapshots import read_snapshot
-from winnow.logdir.strangers import Copy, duplicates_of, why_in_doubt
-from winnow.logdir.survey import canonical_paths, in_place_of_partitions
+from winnow.logdir.strangers import Copy, duplicates_of, in_place_of_partitions, why_in_doubt
+from winnow.logdir.survey import canonical_paths
 from winnow.logdir.topic_globs import is_wanted
 from winnow.start.nodes.assigned import Assigned
 from winnow.state import TopicPartition
