@@ -34,6 +34,7 @@ from winnow.start.node_files import MetaProblem
 from winnow.start.nodes.node import Node, refused_by
 from winnow.start.rights import why_not_used
 from winnow.start.small_files import unreadable_checkpoints
+from winnow.start.topic_ids import with_topic_ids
 from winnow.start.values import BrokerStart, Fate, KnownTopics, LogDirStart, LogStart, worst
 from winnow.state import PartitionState
 from winnow.storage.contract import Storage
@@ -136,7 +137,7 @@ def _expected_start(
     questions = _questions(cache, used, topics, node_id, settings, now, known, elsewhere)
     logs, found_starts = _starts(sc, cache, questions, wanted, progress)
     starts = defaultdict[str, list[LogStart]](list)
-    for start in found_starts:
+    for start in with_topic_ids(storage, [] if kraft else logs, found_starts):
         starts[start.log_dir].append(start)
     moves = moves_in(
         storage,
