@@ -6,12 +6,13 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.kafka.judge.broker import BrokerFailedError
 from tests.kafka.judge.cluster import Cluster
 from winnow.api import erase
 from winnow.verbs.erase.replicas import Replicas
@@ -26,12 +27,24 @@ SETTINGS = {"broker.session.timeout.ms": "120000"}
 """A broker that stands still for some seconds stays registered."""
 
 
+def asked(cluster: Cluster, tool: str, *arguments: str) -> str | None:
+    """Return what a tool prints; None if it fails. It may choose to ask a broker that stands still,
+    and does not wait long for that.
+    """
+    first = cluster.nodes[0]
+    short = first.home / "short.properties"
+    short.write_text("default.api.timeout.ms=8000\nrequest.timeout.ms=4000\n")
+    server = ("--bootstrap-server", first.bootstrap, "--command-config", str(short))
+    with suppress(BrokerFailedError):
+        return first.tool(f"{TOOLS}.{tool}", *server, *arguments)
+    return None
+
+
 def described(cluster: Cluster) -> dict[str, tuple[str, ...]]:
     """Partition -> its replicas, and those that are added and removed, by kafka-topics."""
     found = {}
-    out = cluster.nodes[0].tool(
-        f"{TOOLS}.TopicCommand", "--bootstrap-server", cluster.nodes[0].bootstrap, "--describe"
-    )
+    tries = (asked(cluster, "TopicCommand", "--describe") for _ in range(20))
+    out = next(said for said in tries if said is not None)
     for line in out.splitlines():
         pairs = (part.partition(":") for part in line.split("\t"))
         fields = {name.strip(): value.strip() for name, _, value in pairs}
@@ -90,10 +103,11 @@ def test_plan_equals_what_kafka_topics_describes(spark: SparkSession, tmp_path: 
         file = tmp_path / "move.json"
         file.write_text(json.dumps({"version": 1, "partitions": [moved]}))
         with standing_still(third.pid):
-            first.tool(
-                f"{TOOLS}.reassign.ReassignPartitionsCommand",
-                *(*server, "--execute", "--reassignment-json-file", str(file)),
-            )
+            for _ in range(20):
+                move = ("--execute", "--reassignment-json-file", str(file))
+                asked(cluster, "reassign.ReassignPartitionsCommand", *move)
+                if described(cluster) != before:
+                    break
             now, plan = described(cluster), planned(spark, first.log_dir)
             assert words(plan) == now != before
             assert [one.name for one in plan.reassigned] == [partition]
