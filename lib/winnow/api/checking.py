@@ -15,7 +15,7 @@ from winnow.cleaning.request import Only, Request, UncleanShutdown
 from winnow.cleaning.run import opened
 from winnow.errors import CorruptLogError
 from winnow.logdir.live.read_view import view_notes
-from winnow.logdir.lock import lock_to_read
+from winnow.logdir.lock import lock_to_read, read_views_of_brokers
 from winnow.logdir.names import topic_partition_of
 from winnow.logdir.survey import doubts_in, survey_log_dirs
 from winnow.logdir.topic_globs import is_wanted
@@ -192,6 +192,7 @@ def found_to_read(
     use_this_python(spark.sparkContext)
     with ExitStack() as locks:
         found, others = find_log_dirs(Places(), names(log_dirs, "log_dirs"))
+        locks.enter_context(read_views_of_brokers(found))
         for path in found:
             locks.enter_context(lock_to_read(path))
         locks.enter_context(same_directories(spark.sparkContext, found))

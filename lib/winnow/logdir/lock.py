@@ -12,9 +12,10 @@ import errno
 import fcntl
 import os
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from glob import iglob
+from types import MappingProxyType
 
 from winnow.errors import NO_SPACE, CorruptLogError, LogDirInUseError, WinnowError
 from winnow.logdir.lease import Lease, refuse_leased
@@ -28,7 +29,7 @@ from winnow.logdir.survey import LogDir, canonical_paths, survey_log_dirs
 from winnow.runtime.no_space import FREE_INODES, lacks_inodes
 from winnow.storage.creating import create_file
 from winnow.storage.guarded import held, open_file, status_of
-from winnow.storage.live.read_view import view_of
+from winnow.storage.live.read_view import ReadView, view_of
 from winnow.storage.permissions import user_name, why_unchangeable
 from winnow.storage.places import Places, lease_file_of
 from winnow.storage.urls import is_remote, local_path
@@ -60,7 +61,9 @@ def lock_to_read(log_dir: str) -> AbstractContextManager[object]:
     """
     if is_remote(log_dir):
         return share_log_dir(log_dir) or nullcontext()
-    if (broker := broker_on(log_dir)) is not None:
+    if view_of(log_dir) is not None:
+        return nullcontext()
+    if (broker := broker_on(log_dir)) is not None:  # it has just started
         return open_read_views({log_dir: broker})
     try:
         return _lock(log_dir)
@@ -197,14 +200,19 @@ def live_read_views(paths: Sequence[str]) -> Iterator[None]:
                     names.add(directory)
                 break
     only = {log_dir: names for log_dir, names in wanted.items() if names is not None}
-    with open_read_views(_running(wanted), only=only):
+    with read_views_of_brokers(wanted, only):
         yield
 
 
-def _running(log_dirs: Iterable[str]) -> dict[str, RunningBroker]:
-    """Return the brokers that run, by log directory."""
-    found = ((log_dir, broker_on(log_dir)) for log_dir in log_dirs)
-    return {log_dir: broker for log_dir, broker in found if broker is not None}
+def read_views_of_brokers(
+    log_dirs: Iterable[str], only: Mapping[str, Collection[str]] = MappingProxyType({})
+) -> AbstractContextManager[tuple[ReadView, ...]]:
+    """Open read views of those of these log directories on which a broker runs, all together. Locks
+    nothing. `only`: see `open_read_views`.
+    """
+    found = ((log_dir, broker_on(log_dir)) for log_dir in log_dirs if not is_remote(log_dir))
+    running = {log_dir: broker for log_dir, broker in found if broker is not None}
+    return open_read_views(running, only=only)
 
 
 def holder_of(log_dir: str) -> str | None:
@@ -305,10 +313,10 @@ def locked(
     with ExitStack() as locks:
         if not to_change:
             log_dirs = canonical_paths(storage, log_dirs)
-            locks.enter_context(open_read_views(_running(log_dirs)))
+            locks.enter_context(read_views_of_brokers(log_dirs))
         # Survey first without the lock: `.lock` is created only where a broker would create it.
         for log_dir in survey_log_dirs(storage, log_dirs, to_change=to_change):
-            if log_dir.in_doubt or view_of(log_dir.path) is not None:
+            if log_dir.in_doubt:
                 continue
             locks.enter_context(
                 lock_log_dir(log_dir.path) if to_change else lock_to_read(log_dir.path)
