@@ -33,8 +33,7 @@ from winnow.start.moves import moves_in, set_moved
 from winnow.start.node_files import MetaProblem
 from winnow.start.nodes.node import Node, refused_by
 from winnow.start.rights import why_not_used
-from winnow.start.small_files import unreadable_checkpoints
-from winnow.start.topic_ids import with_topic_ids
+from winnow.start.small_files import unreadable_checkpoints, with_topic_ids
 from winnow.start.values import BrokerStart, Fate, KnownTopics, LogDirStart, LogStart, worst
 from winnow.state import PartitionState
 from winnow.storage.contract import Storage
