@@ -30,7 +30,7 @@ LONGEST = {
     "cleaning/in_place.py _SEGMENT": 255,
     "cleaning/in_place.py _PARTITION_DIRECTORY": 255,
     "logdir/meta.py _CONTENT": 8_192,  # partition.metadata, of which no more is read
-    "logdir/lock.py _SECRET": 4_096,  # the command line of a process, likewise
+    "logdir/live/process.py _SECRET": 4_096,  # the command line of a process, likewise
     "runtime/failed_job.py _LOST": 1_000,
     "storage/hdfs/client.py _REFUSAL": 4_000,
 }

@@ -24,6 +24,7 @@ from winnow.logdir.names import (
     LOG_START_CHECKPOINT,
     META_PROPERTIES,
     METADATA_TOPIC,
+    PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
 )
 from winnow.logdir.snapshots import encode_snapshot
@@ -154,12 +155,21 @@ def log_dir_of_tails(
     }
     for name in [name for name, tail in tails.items() if all_logs and LOST in tail.done]:
         shutil.rmtree(tails.pop(name).directory)
+    without_topic_ids(root)
     _write_checkpoint(
         root / RECOVERY_POINT_CHECKPOINT, {n: t.recovery_point for n, t in tails.items()}
     )
     _write_checkpoint(root / LOG_START_CHECKPOINT, {n: t.log_start for n, t in tails.items()})
     _write_checkpoint(root / HIGH_WATERMARK_CHECKPOINT, {n: t.end for n, t in tails.items()})
     return tails
+
+
+def without_topic_ids(log_dir: Path) -> None:
+    """As written by a broker that knows none: those of copies from several topics contradict each
+    other, and no start is promised then.
+    """
+    for metadata in log_dir.glob(f"*/{PARTITION_METADATA}"):
+        metadata.unlink()
 
 
 def _write_checkpoint(path: Path, offsets: Mapping[str, int | None]) -> None:

@@ -17,6 +17,7 @@ from tests.kafka.recover.compare import (
     log_dir_of_tails,
     recover_with_winnow,
     sources,
+    without_topic_ids,
 )
 from winnow.logdir.names import CLEAN_SHUTDOWN, LOG, RECOVERY_POINT_CHECKPOINT, SNAPSHOT
 
@@ -70,6 +71,7 @@ def test_recorded_directory_without_checkpoints_ends_as_log_manager_leaves_it(
         (log_dir / CLEAN_SHUTDOWN).unlink(missing_ok=True)
         (log_dir / RECOVERY_POINT_CHECKPOINT).write_bytes(b"")
         shutil.rmtree(log_dir / "__cluster_metadata-0", ignore_errors=True)
+        without_topic_ids(log_dir)
     assert recover_with_winnow(ours).marked
     kafka.recover(
         theirs, now=NOW, index_interval=INTERVAL_BYTES, producer_expiration_ms=EXPIRATION_MS

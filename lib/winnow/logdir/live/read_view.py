@@ -81,7 +81,7 @@ def open_read_views(
         staging: See `ReadView.staging`.
 
     Yields:
-        The views, in the order of `brokers`.
+        The views.
     """
     checkpoints = {log_dir: _checkpoints(log_dir) for log_dir in brokers}
     with ExitStack() as opened:
@@ -90,16 +90,16 @@ def open_read_views(
         for log_dirs in _of_one_broker(brokers):
             found = _read_partitions(log_dirs, only, descriptors)
             for log_dir in log_dirs:
-                contents = {
-                    name: _not_above(one, _ends(log_dir, found, one.written_ns))
-                    for name, one in checkpoints[log_dir].items()
-                }
+                broker, contents = brokers[log_dir], dict[str, bytes | None]()
+                for name, one in checkpoints[log_dir].items():
+                    ends = {} if broker is None else _ends(log_dir, found, one.written_ns)
+                    contents[name] = _not_above(one, ends)
                 root = {
                     entry.name: with_content(entry, contents.get(entry.name))
                     for entry in _root(log_dir, only.get(log_dir))
                     if not entry.is_dir or _kind(entry.name) is None
                 }
-                view = _view(log_dir, brokers[log_dir], root, found)
+                view = _view(log_dir, broker, root, found)
                 made.append(replace(view, staging=staging))
         finalize(descriptors, opened.pop_all().close)
         for view in made:
@@ -218,12 +218,14 @@ def _read_partitions(
             except ChangingError:
                 changing.add(_key(path))
         before, now = now, _directories(log_dirs, only)
-        places = {_key(path): path for path in now}
+        places, earlier = {_key(path): path for path in now}, {*map(_key, before)}
         for key, (path, one) in [*read.items()]:
-            if key not in places or _is_another(one, entries[path], places[key], now):
+            # In one of the listings alone, it may be on its way between two directories.
+            is_gone = key not in places and key not in earlier
+            if is_gone or (key in places and _is_another(one, entries[path], places[key], now)):
                 del read[key]
         entries |= {path: entry for path, entry in now.items() if _key(path) not in read}
-        if {*places} == {*map(_key, before)} and {*places} <= read.keys() | changing:
+        if {*places} == earlier and {*places} <= read.keys() | changing:
             break
     partitions = {path: (entries[path], one) for path, one in read.values()}
     for path in _doubled(first, now):
@@ -231,7 +233,9 @@ def _read_partitions(
             partitions[path] = now[path], open_partition(path, descriptors)
     return _Found(
         partitions,
-        gone=sorted(path for path in first if _is_current(path) and _key(path) not in places),
+        gone=sorted(
+            path for path in first if _is_current(path) and _key(path) not in {*places, *read}
+        ),
         changing=sorted(path for path in now if _is_current(path) and _key(path) not in read),
     )
 
