@@ -134,6 +134,11 @@ class Twins:
         self.spark = spark
         self.log_dir, self.other = root / "log-dir", root / "other"
         self.summaries = root / "summaries"
+        # A summary has the hash of a foreign key now and then, depending on the secret.
+        self.summaries.mkdir(mode=0o700)
+        secret = self.summaries / "secret"
+        secret.write_bytes(bytes(range(16)))
+        secret.chmod(0o600)
 
     def night(self, day: int, keys: range | list[int], *, deleted: tuple[int, ...] = ()) -> int:
         """Return how many segments were not read."""
