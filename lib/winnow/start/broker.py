@@ -25,7 +25,13 @@ from winnow.start.beside import (
 )
 from winnow.start.copies import copies_known
 from winnow.start.files import ListingCache
-from winnow.start.homes import Present, doubled_in, without_directory, without_leader
+from winnow.start.homes import (
+    Present,
+    doubled_in,
+    with_topic_ids,
+    without_directory,
+    without_leader,
+)
 from winnow.start.loaded import LoadedLog, LogToLoad
 from winnow.start.log import LogQuestion, start_of_log
 from winnow.start.logs import directories_of_later_versions, logs_to_load
@@ -33,7 +39,7 @@ from winnow.start.moves import moves_in, set_moved
 from winnow.start.node_files import MetaProblem
 from winnow.start.nodes.node import Node, refused_by
 from winnow.start.rights import why_not_used
-from winnow.start.small_files import unreadable_checkpoints, with_topic_ids
+from winnow.start.small_files import unreadable_checkpoints
 from winnow.start.values import BrokerStart, Fate, KnownTopics, LogDirStart, LogStart, worst
 from winnow.state import PartitionState
 from winnow.storage.contract import Storage

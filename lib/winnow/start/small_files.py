@@ -5,10 +5,8 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from winnow.errors import CorruptLogError, LinkError
 from winnow.logdir.checkpoints import (
@@ -28,20 +26,16 @@ from winnow.logdir.names import (
     OFFSET_CHECKPOINTS,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
-    DirectoryKind,
 )
 from winnow.policy.versions import KnownVersion
-from winnow.start.loaded import LogToLoad
-from winnow.start.values import Fate, LogStart
+from winnow.start.values import Fate
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage, read_if_there
 from winnow.storage.links import words_of_link
-from winnow.words import first_few
 
 _INTEGER = re.compile(r"[+-]?\d{1,40}")
 _METADATA_LINE = re.compile(r":\s+", re.ASCII)
 _NO_ID = "A" * 22
-_TOPICS_SHOWN = 3
 EPOCH_WORDS, OFFSET_WORDS = 2, 3
 """In a line of a leader epoch checkpoint, and of an offset checkpoint."""
 _UNTIL, _GOES_ON = (3, 0, 0), (3, 9, 0)
@@ -202,44 +196,3 @@ def _value(line: str) -> str | None:
     """Return the value of a line `key: value`, None for any other line."""
     words = _METADATA_LINE.split(line)
     return words[1] if len(words) == 2 else None
-
-
-def with_topic_ids(
-    storage: Storage, logs: Sequence[LogToLoad], starts: Sequence[LogStart]
-) -> Iterator[LogStart]:
-    """Yield what a start does with each log of a broker with ZooKeeper. It is unknown if the topic
-    id is also that of another topic, or if the topic has several: a broker serves no partition with
-    another topic id than ZooKeeper has, and only ZooKeeper knows it. `logs`: all of the broker.
-    `starts`: of those that were looked at.
-    """
-    ids = {
-        (log.log_dir, log.name): topic_id
-        for log in logs
-        if log.kind is DirectoryKind.CURRENT
-        and (topic_id := _topic_id_in(storage, log.directory)) is not None
-    }
-    topics, ids_of = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
-    for log in logs:
-        if topic_id := ids.get((log.log_dir, log.name)):
-            topics[topic_id].add(log.topic_partition.topic)
-            ids_of[log.topic_partition.topic].add(topic_id)
-    for start in starts:
-        topic, own = start.topic_partition.topic, ids.get((start.log_dir, start.name))
-        others = topics[own] - {topic} if own is not None else set[str]()
-        several = own is not None and len(ids_of[topic]) > 1
-        if not start.fate.is_harmless or not (others or several):
-            yield start
-            continue
-        words = "the directories of its topic have several topic ids"
-        if others:
-            words = f"its topic id is also that of {first_few(sorted(others), _TOPICS_SHOWN)}"
-        words += ": the broker serves only those with the id that ZooKeeper has"
-        yield replace(start, fate=Fate.UNKNOWN, reason=words)
-
-
-def _topic_id_in(storage: Storage, directory: str) -> str | None:
-    with suppress(OSError, CorruptLogError):  # the log has that as its fate
-        data = read_if_there(storage, f"{directory}/{PARTITION_METADATA}")
-        topic_id = None if data is None else topic_id_or_problem(data)
-        return topic_id if isinstance(topic_id, str) else None
-    return None
