@@ -67,20 +67,27 @@ def _problem(
 class _RangeReader:
     def __init__(self, options: Options, schema: pa.Schema, wanted: ReadRange) -> None:
         self._options, self._schema, self._range = options, schema, wanted
-        directory, _, self._segment = wanted.path.rpartition("/")
-        moved_to = (f"{path}/{wanted.topic_partition}" for path in options.paths)
-        self._homes = [*dict.fromkeys((directory, *moved_to))]
+        self._directory, _, self._segment = wanted.path.rpartition("/")
         self._parts = parts_of(schema)
         self._problem = partial(
             _problem, options.mode, schema, wanted.topic_partition, segment=self._segment
         )
 
     def read(self, storage: Storage) -> Iterator[pa.RecordBatch]:
+        path, changed = self._range.path, None
         try:
-            with live_read_views(self._homes):
-                if view_of(self._range.path) is not None:
-                    yield from self._beside(storage)
-                    return
+            with live_read_views([path]):
+                if view_of(path) is not None:
+                    try:
+                        self._check_unchanged(storage)
+                    except (FileNotFoundError, WinnowError) as error:
+                        changed = error
+                    else:
+                        yield from self._batches(storage)
+                        return
+            if changed is not None:
+                yield from self._planned_again(storage, changed)
+                return
             self._check_unchanged(storage)
             yield from self._batches(storage)
             self._check_unchanged(storage)
@@ -89,34 +96,35 @@ class _RangeReader:
                 "a segment was removed after the read was planned",
                 expected="the file",
                 found=f"none on host {socket.gethostname()}",
-                where=self._range.path,
+                where=path,
                 hint="If a broker or a cleaner has removed it, load the DataFrame again. Otherwise "
                 "mount the directory under this path on all hosts of the cluster.",
             ) from None
 
-    def _beside(self, storage: Storage) -> Iterator[pa.RecordBatch]:
-        """Read beside a running broker, which may have replaced or removed the segment, or moved
-        the partition to another log directory, since the read was planned. The offsets count then,
-        wherever they are now.
+    def _planned_again(self, storage: Storage, changed: Exception) -> Iterator[pa.RecordBatch]:
+        """Read beside a running broker that has replaced or removed the segment, or has moved the
+        partition to another log directory, since the read was planned. Only the offsets count then.
+
+        `changed`: is raised if the offsets of the range are unknown.
         """
-        try:
-            self._check_unchanged(storage)
-        except (FileNotFoundError, WinnowError):
-            home = next((one for one in self._homes if self._has(storage, one)), self._homes[0])
-            again = planned_again(storage, self._range, self._options, home)
+        moved_to = (f"{path}/{self._range.topic_partition}" for path in self._options.paths)
+        directories = [*dict.fromkeys((self._directory, *moved_to))]
+        with live_read_views(directories):
+            planned = view_of(self._directory)
+            there = [
+                directory
+                for directory in directories
+                if planned is not None
+                and (view := view_of(directory)) is not None
+                and view.program == planned.program
+                and storage.exists(directory)
+            ]
+            again = planned_again(storage, self._range, self._options, [*there, self._directory][0])
             if again is None:
-                raise
+                raise changed
             for part in again:
                 reader = _RangeReader(self._options, self._schema, part)
                 yield from reader._batches(storage)
-            return
-        yield from self._batches(storage)
-
-    def _has(self, storage: Storage, directory: str) -> bool:
-        """Return whether the same broker has the partition in this directory."""
-        planned, view = view_of(self._range.path), view_of(directory)
-        same = planned is not None and view is not None and view.program == planned.program
-        return same and storage.exists(directory)
 
     def _check_unchanged(self, storage: Storage) -> None:
         """Check that the file is the one that was planned. Spark plans a DataFrame once, and its
@@ -201,7 +209,7 @@ class _RangeReader:
 
     def _told(self, error: CorruptLogError, **known: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - as `_problem` takes them
         """Raises WinnowError if the broker has changed the bytes while they were read."""
-        if changed_since_view(self._homes[0]):
+        if changed_since_view(self._directory):
             raise WinnowError(
                 "a broker changed files of a partition while they were read",
                 where=self._range.path,
