@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from winnow.errors import WinnowError
-from winnow.ledger.fetch_jars import FetchError, fetch_listed
+from winnow.ledger.fetch_jars import FetchError, fetch_listed, listed_jars
 from winnow.resources import cache_dir, resource
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ def fetched_jars() -> list[Path]:
 
 def missing_jars() -> bool:
     """Return whether `fetched_jars` would fetch some."""
-    lines = resource("conf/jars.txt").read_text(encoding="utf-8").splitlines()
-    names = [line.rpartition("/")[2] for line in lines if line and not line.startswith("#")]
-    return not all((cache_dir() / "jars" / name).is_file() for name in names)
+    place = cache_dir() / "jars"
+    paths = listed_jars(resource("conf/jars.txt"))
+    return not all((place / path.rpartition("/")[2]).is_file() for path in paths)
 
 
 def provide_delta(sc: SparkContext) -> None:

@@ -31,12 +31,17 @@ def fetch_listed(list_of_jars: str | Path, directory: str | Path) -> None:
     """Fetch the jars of the list, and remove other jars. Raises FetchError."""
     target = Path(directory)
     target.mkdir(parents=True, exist_ok=True)
-    lines = Path(list_of_jars).read_text(encoding="utf-8").splitlines()
-    listed = (line.split() for line in lines if line and not line.startswith("#"))
-    wanted = {path: digest for digest, path in listed}
+    wanted = listed_jars(list_of_jars)
     for stray in set(target.glob("*.jar")) - {target / Path(path).name for path in wanted}:
         stray.unlink()  # another version: Java would load both
     fetch(wanted, target)
+
+
+def listed_jars(list_of_jars: str | Path) -> dict[str, str]:
+    """Return the SHA-256 of each jar in the list, by its path in Maven Central."""
+    lines = Path(list_of_jars).read_text(encoding="utf-8").splitlines()
+    listed = (line.split() for line in lines if line and not line.startswith("#"))
+    return {path: digest for digest, path in listed}
 
 
 def fetch(wanted: Mapping[str, str], target: Path) -> None:
