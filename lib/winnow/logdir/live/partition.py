@@ -37,8 +37,8 @@ _LEAST_DESCRIPTOR = 1024
 """Lower numbers are left to sockets: `select`, which PySpark calls, takes no higher ones."""
 _NEW_MS = 60_000
 """A partition without `partition.metadata` that is older is not being created."""
-PAUSE_SECONDS = 0.05
-"""Between two attempts to read what a broker is about to change."""
+_PAUSE_SECONDS = 0.05
+"""Between two attempts to read a partition that is being created."""
 _SPARE_DESCRIPTORS = 512
 """Descriptors that are left to the rest of the process."""
 
@@ -91,7 +91,7 @@ def open_partition(path: str, descriptors: Descriptors) -> Stopped:
             if files is None:
                 continue
             if _is_being_created(files):
-                time.sleep(PAUSE_SECONDS)
+                time.sleep(_PAUSE_SECONDS)
                 continue
             attempt.pop_all()
             kept = {
