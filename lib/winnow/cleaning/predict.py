@@ -17,7 +17,7 @@ from winnow.cleaning.result import PartitionResult, Setting
 from winnow.cleaning.rewrite.compaction import Estimate, Estimated
 from winnow.cleaning.space import Room, batches, needed_bytes, no_space
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, WinnowError
-from winnow.logdir.live.read_view import changed_since_view
+from winnow.logdir.live.changed import changed_since_view
 from winnow.policy.free import freed_by_deletion
 from winnow.runtime.failure import Failure, failure
 from winnow.storage.places import Places, free_bytes

@@ -17,7 +17,7 @@ from winnow.kafka_log.options import Mode, Options
 from winnow.kafka_log.ranges import ReadRange, Task, Unreadable, planned_again
 from winnow.kafka_log.rows import Records, parts_of, problem_row, record_batch
 from winnow.logdir.batches import Piece, TornLogError
-from winnow.logdir.live.read_view import changed_since_view
+from winnow.logdir.live.changed import changed_since_view
 from winnow.logdir.lock import live_read_views
 from winnow.policy.transactions import aborted_batches
 from winnow.state import TopicPartition
@@ -102,10 +102,10 @@ class _RangeReader:
             ) from None
 
     def _planned_again(self, storage: Storage, changed: Exception) -> Iterator[pa.RecordBatch]:
-        """Read beside a running broker that has replaced or removed the segment, or has moved the
-        partition to another log directory, since the read was planned. Only the offsets count then.
+        """Read the offsets of a range whose segment a running broker has replaced or removed, or
+        whose partition it has moved to another log directory, since the read was planned.
 
-        `changed`: is raised if the offsets of the range are unknown.
+        Raises `changed` if the offsets of the range are unknown.
         """
         moved_to = (f"{path}/{self._range.topic_partition}" for path in self._options.paths)
         directories = [*dict.fromkeys((self._directory, *moved_to))]

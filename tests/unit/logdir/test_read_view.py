@@ -5,21 +5,16 @@ from __future__ import annotations
 import fcntl
 import os
 import pickle
-import re
-import shutil
 import subprocess
 import sys
 import tempfile
-import threading
-from itertools import cycle
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.fixtures.data import copy_log_dir, copy_tree
+from tests.fixtures.data import copy_log_dir
 from tests.lock_holder import broker
-from tests.threads import in_threads
 from winnow.errors import CorruptLogError
 from winnow.logdir.listing import list_segments
 from winnow.logdir.live.broker import RunningBroker
@@ -343,31 +338,9 @@ def test_use_views_without_a_file_removes_all_read_views(log_dir: Path) -> None:
     assert view_of(str(log_dir)) is None
 
 
-def test_partition_that_moves_is_in_one_of_the_views(log_dir: Path, tmp_path: Path) -> None:
-    """Kafka gives the new directory its name before it takes that of the old one away."""
-    dirs = [log_dir, copy_log_dir("clean", tmp_path / "other", only=["d-time-0"])]
-    (dirs[1] / "d-time-0").rename(dirs[1] / "d-other-0")
-    both = [str(one) for one in dirs]
-    stop = threading.Event()
-
-    def move() -> None:
-        for old, new in cycle((dirs, dirs[::-1])):
-            if stop.is_set():
-                return
-            copy_tree(old / PARTITION, new / "moving")
-            (new / "moving").rename(new / PARTITION)
-            (old / PARTITION).rename(old / "gone")
-            shutil.rmtree(old / "gone")
-
-    with broker(dirs[0]), broker(dirs[1]), in_threads(stop, [move]):
-        for _ in range(20):
-            with open_read_views(dict.fromkeys(both, BROKER)) as views:
-                holding = [view.root for view in views if PARTITION in view.directories[view.root]]
-                assert len(holding) == 1, view_notes()
-                assert all("all of it was read" in note for note in view_notes())
-
-
-def test_checkpoints_and_snapshots_from_before_a_truncation_do_not_count(log_dir: Path) -> None:
+def test_offsets_and_snapshots_above_the_log_end_after_a_truncation_are_ignored(
+    log_dir: Path,
+) -> None:
     """A broker writes checkpoints every few seconds. Of a log that is at rest since, they count."""
     partition = log_dir / PARTITION
     end = 1000
@@ -390,22 +363,3 @@ def test_checkpoints_and_snapshots_from_before_a_truncation_do_not_count(log_dir
         partition.rename(log_dir / f"{PARTITION}.{'0' * 32}-future")
         with lock_to_read(str(log_dir)):
             assert Places().read_bytes(str(high_watermarks)).decode() == content
-
-
-def test_replicas_on_two_brokers_are_in_both_views(log_dir: Path, tmp_path: Path) -> None:
-    other = copy_log_dir("clean", tmp_path / "other", only=[PARTITION])
-    meta = other / "meta.properties"
-    meta.write_text(re.sub(r"(?m)^(node|broker).id=.*", r"\1.id=77", meta.read_text()))
-    both = dict.fromkeys([str(log_dir), str(other)], BROKER)
-    with broker(log_dir), broker(other), open_read_views(both) as views:
-        assert all(PARTITION in view.directories[view.root] for view in views)
-
-
-def test_directory_that_is_doubled_all_the_time_is_in_both_views(
-    log_dir: Path, tmp_path: Path
-) -> None:
-    """As made by hand: a broker does not start on them."""
-    other = copy_log_dir("clean", tmp_path / "other", only=[PARTITION])
-    both = dict.fromkeys([str(log_dir), str(other)], BROKER)
-    with broker(log_dir), broker(other), open_read_views(both) as views:
-        assert all(PARTITION in view.directories[view.root] for view in views)

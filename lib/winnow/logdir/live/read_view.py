@@ -8,9 +8,7 @@ indexes, and preallocated bytes.
 
 from __future__ import annotations
 
-import errno
 import os
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -22,19 +20,17 @@ from winnow.clock import now_ms
 from winnow.errors import UsageError, WinnowError
 from winnow.logdir.live.active_segment import Stopped
 from winnow.logdir.live.broker import RunningBroker
+from winnow.logdir.live.checkpoints import as_written_next, read_checkpoints
 from winnow.logdir.live.partition import (
     ATTEMPTS,
     ChangingError,
     Descriptors,
-    is_same,
-    may_grow,
     open_partition,
     small_content,
 )
 from winnow.logdir.meta import read_meta
 from winnow.logdir.names import (
     CLEAN_SHUTDOWN,
-    LOG,
     META_PROPERTIES,
     METADATA_TOPIC,
     OFFSET_CHECKPOINTS,
@@ -46,18 +42,15 @@ from winnow.storage.contract import Entry, entry_if_there
 from winnow.storage.live.read_view import (
     ReadView,
     ViewedFile,
-    open_viewed,
     reading,
-    view_of,
     views,
     with_content,
 )
-from winnow.storage.local import LocalStorage, entry_of
+from winnow.storage.local import LocalStorage
 from winnow.words import counted, first_few, instant
 
 _LOCAL = LocalStorage()
 _WITH_CHECKPOINTS = (DirectoryKind.CURRENT, DirectoryKind.FUTURE)
-_OFFSET = re.compile(rb"[0-9]{1,19}")
 
 
 @contextmanager
@@ -83,7 +76,7 @@ def open_read_views(
     Yields:
         The views.
     """
-    checkpoints = {log_dir: _checkpoints(log_dir) for log_dir in brokers}
+    checkpoints = {log_dir: read_checkpoints(log_dir) for log_dir in brokers}
     with ExitStack() as opened:
         descriptors = Descriptors(opened)
         made = []
@@ -91,9 +84,9 @@ def open_read_views(
             found = _read_partitions(log_dirs, only, descriptors)
             for log_dir in log_dirs:
                 broker, contents = brokers[log_dir], dict[str, bytes | None]()
-                for name, one in checkpoints[log_dir].items():
-                    ends = {} if broker is None else _ends(log_dir, found, one.written_ns)
-                    contents[name] = _not_above(one, ends)
+                for name, checkpoint in checkpoints[log_dir].items():
+                    ends = {} if broker is None else _ends(log_dir, found, checkpoint.written_ns)
+                    contents[name] = as_written_next(checkpoint, ends)
                 root = {
                     entry.name: with_content(entry, contents.get(entry.name))
                     for entry in _root(log_dir, only.get(log_dir))
@@ -127,42 +120,6 @@ def _view(
         gone=_names_in(log_dir, found.gone),
         changing=_names_in(log_dir, found.changing),
     )
-
-
-def changed_since_view(directory: str) -> bool:
-    """Return whether a partition that is read through a read view has files that were changed in
-    place, or can't be read any more, since the view was opened: a follower has truncated its log.
-    Reads may then have met bytes of two moments. Without a read view: False.
-    """
-    view = view_of(directory)
-    if view is None:
-        return False
-    viewed = view.directories.get(directory, {})
-    active = max((name for name in viewed if name.endswith(LOG)), default="").removesuffix(LOG)
-    for name, file in viewed.items():
-        path = f"{directory}/{name}"
-        if file.data is not None:
-            if small_content(path) not in (file.data, None):
-                return True
-            continue
-        if not file.entry.is_file:
-            continue
-        try:
-            descriptor = open_viewed(view, path, file)
-        except OSError as error:
-            if error.errno == errno.ESTALE:
-                return True
-            continue  # readers report why
-        try:
-            now = entry_of(name, os.fstat(descriptor))
-        finally:
-            os.close(descriptor)
-        if may_grow(name, active):
-            if name.endswith(LOG) and now.size < file.bytes_in_file:
-                return True
-        elif not is_same(now, file.entry):
-            return True
-    return False
 
 
 def view_notes() -> tuple[str, ...]:
@@ -279,45 +236,17 @@ def _of_one_broker(log_dirs: Iterable[str]) -> list[list[str]]:
     return [*groups.values()]
 
 
-@dataclass(frozen=True, slots=True)
-class _Checkpoint:
-    data: bytes | None
-    written_ns: int
-
-
-def _checkpoints(log_dir: str) -> dict[str, _Checkpoint]:
-    found = {}
-    for name in OFFSET_CHECKPOINTS:
-        entry = entry_if_there(_LOCAL, f"{log_dir}/{name}")
-        if entry is not None:
-            found[name] = _Checkpoint(small_content(f"{log_dir}/{name}"), entry.mtime_ns)
-    return found
-
-
-def _ends(log_dir: str, found: _Found, written_ns: int) -> dict[bytes, int | None]:
-    """Return the log end offsets, by name of the partition, of the logs that were written to since:
-    what a checkpoint has above such an end may be from before a truncation.
+def _ends(log_dir: str, found: _Found, written_ns: int) -> dict[bytes, int]:
+    """Return the log end offsets, by name of the partition, of the logs in a log directory that
+    were written to since a time.
     """
-    ends: dict[bytes, int | None] = {}
-    for path, (_, one) in found.partitions.items():
-        log_dir_of, _, name = path.rpartition("/")
-        newer = one.end_offset is not None and one.written_ns >= written_ns
-        if log_dir_of == log_dir and newer and _kind(name) in _WITH_CHECKPOINTS:
-            ends[os.fsencode(str(parse_partition_dir(name).topic_partition))] = one.end_offset
+    ends: dict[bytes, int] = {}
+    for path, (_, partition) in found.partitions.items():
+        parent, _, name = path.rpartition("/")
+        end, is_newer = partition.end_offset, partition.written_ns >= written_ns
+        if parent == log_dir and end is not None and is_newer and _kind(name) in _WITH_CHECKPOINTS:
+            ends[os.fsencode(str(parse_partition_dir(name).topic_partition))] = end
     return ends
-
-
-def _not_above(checkpoint: _Checkpoint, ends: Mapping[bytes, int | None]) -> bytes | None:
-    """Return the checkpoint as its broker writes it next: no offset is above the log end."""
-    if checkpoint.data is None:
-        return None
-    lines = checkpoint.data.split(b"\n")
-    for number, line in enumerate(lines):
-        at, _, offset = line.rpartition(b" ")
-        end = ends.get(at.replace(b" ", b"-"))
-        if end is not None and _OFFSET.fullmatch(offset) and int(offset) > end:
-            lines[number] = b"%b %d" % (at, end)
-    return b"\n".join(lines)
 
 
 def _names_in(log_dir: str, paths: Sequence[str]) -> tuple[str, ...]:
