@@ -48,7 +48,7 @@ def afterwards(monkeypatch: pytest.MonkeyPatch, change: Callable[[], None]) -> N
     monkeypatch.setattr(lock, "open_read_views", opening)
 
 
-def test_partition_that_goes_away_is_read_as_seen(
+def test_partition_removed_after_its_read_view_was_opened_is_still_read(
     spark: SparkSession, log_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = log_dir.with_name("kept")
@@ -85,7 +85,7 @@ def test_partition_that_goes_away_is_read_as_seen(
     assert winnow.explain(spark, str(log_dir), "c-lz4-0", topic_configs=str(TOPIC_CONFIGS))
 
 
-def test_partition_that_is_truncated_is_no_damage(
+def test_truncation_by_a_follower_is_not_reported_as_damage(
     spark: SparkSession, log_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The log has zeros where batches were, as another moment of it may have other bytes there."""

@@ -154,9 +154,11 @@ def partitions_named(storage: Storage, path: str) -> tuple[TopicPartition, ...]:
 def in_place_of_partitions(
     entries: Iterable[Entry], partitions: Iterable[TopicPartition], named: Container[TopicPartition]
 ) -> Iterator[Stranger]:
-    """Yield entries that are no directories, but have the name of a partition of the broker: it is
-    in `named`, the checkpoints, or other partitions of its topic are here. A dated file, such as
-    `kafka.log.2026-11-28`, also looks like a partition.
+    """Yield files and links that have the name of a partition of the broker.
+
+    A file with a date in its name, such as `kafka.log.2026-11-28`, also looks like a partition. So
+    the name counts only if the partition is in `named`, which are those of the checkpoints, or if
+    `partitions`, those of the log directory, have its topic.
     """
     topics = {topic_partition.topic for topic_partition in partitions}
     for entry in entries:

@@ -122,8 +122,8 @@ class LogDir:
     cleaner_file: Mapping[TopicPartition, int] = field(default_factory=dict)
     """The entries of its own `cleaner-offset-checkpoint`."""
     is_of_controller: bool = False
-    """It is that of a node that is only a controller: no entry is in its way, and it never has a
-    marker.
+    """Whether the node is only a controller. It reads nothing but the metadata log, so no other
+    entry keeps it from starting, and it writes no marker of a clean shutdown.
     """
 
 

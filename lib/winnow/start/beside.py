@@ -32,7 +32,7 @@ from winnow.words import counted, first_few, size
 
 _MOST = 5
 _LEAST_BYTES = 4096
-"""A block: below it, a file system may have none left."""
+"""The size of a block. A file system with fewer free bytes may have no free block."""
 
 
 def unseen(

@@ -66,8 +66,10 @@ class QuorumRecord:
 
 
 def read_quorum_record(key: bytes | None, value: bytes | None) -> QuorumRecord:
-    """Parse a control record of the metadata log (`ControlRecord.of`). Raises CorruptLogError for a
-    record that keeps a node from starting. Fields of later versions are ignored.
+    """Parse a control record of the metadata log, as `ControlRecord.of` does. Fields of later
+    versions are ignored.
+
+    Raises CorruptLogError for a record with which a node does not start.
     """
     kind = control_type(key)
     if kind not in _FIELDS:

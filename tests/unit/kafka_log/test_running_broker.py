@@ -91,7 +91,7 @@ def test_range_of_a_moved_partition_is_read_from_the_other_log_dir(
         assert offsets_of(log_dir, tasks, other) == expected
 
 
-def test_bytes_that_a_broker_changes_are_no_damage(log_dir: Path) -> None:
+def test_truncation_by_a_follower_is_not_read_as_damage(log_dir: Path) -> None:
     """A follower truncates its log in place, and fetches other records."""
     with broker(log_dir), live_read_views([str(log_dir)]):
         tasks = planned(log_dir)

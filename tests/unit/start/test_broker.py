@@ -316,7 +316,7 @@ def test_start_on_a_full_disk_after_a_crash_loses_records(
 
 
 @pytest.mark.parametrize("left", [0, 1024, 8192])
-def test_no_start_is_promised_with_a_log_directory_without_a_free_block(
+def test_start_is_unknown_if_a_log_directory_has_no_free_block(
     log_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: int
 ) -> None:
     """Also that of a broker that was stopped cleanly. Observed: with 1 KiB free, Kafka 4.3.1 ends

@@ -29,7 +29,7 @@ def test_sound_ids_promise_a_start(log_dir: Path) -> None:
     assert start_of(log_dir).is_safe
 
 
-def test_no_start_is_promised_where_two_topics_have_one_id(log_dir: Path) -> None:
+def test_start_is_unknown_if_two_topics_have_the_same_id(log_dir: Path) -> None:
     data = (log_dir / "d-time-0" / PARTITION_METADATA).read_bytes()
     (log_dir / "c-tomb-0" / PARTITION_METADATA).write_bytes(data)
     start = start_of(log_dir)

@@ -368,4 +368,4 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
 def _of_names(findings: Sequence[Finding], entries: Sequence[Entry]) -> tuple[Finding, ...]:
     """Return the findings without those about names that nobody reads."""
     unread = is_of_controller({entry.name for entry in entries})
-    return tuple(one for one in findings if not (unread and one.kind is Kind.NAME))
+    return tuple(found for found in findings if not (unread and found.kind is Kind.NAME))

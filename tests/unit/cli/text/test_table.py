@@ -28,7 +28,7 @@ def test_partitions_are_sorted_by_bytes_freed_with_totals_last() -> None:
     ]
 
 
-def test_reasons_have_a_column_unless_rows_would_repeat_the_same_cut_off_text() -> None:
+def test_column_of_reasons_is_omitted_if_truncated_reasons_are_equal() -> None:
     both = (partition("a"), idle("b"))
     table = shown(run_of(*both)).splitlines()[1:4]
     assert [line.partition("0 %")[2].split("  ")[-1] for line in table[1:]] == [
